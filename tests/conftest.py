@@ -47,8 +47,6 @@ def send_all(record):
 
 
 #: Where JAX keeps what it compiled, since many tests compile the same model. Launches drop the variable.
-#: Where processes of pytest-xdist tell each other which tests import which framework.
-GROUPS = "TESTS_GROUPS"
 PROGRAMS = {"JAX_COMPILATION_CACHE_DIR": "", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.02"}
 
 
@@ -57,7 +55,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         config.stash[_PROGRAMS] = tempfile.mkdtemp(prefix="test-programs-")
         os.environ.update(PROGRAMS | {"JAX_COMPILATION_CACHE_DIR": config.stash[_PROGRAMS]})
-        os.environ[GROUPS] = f"{config.stash[_PROGRAMS]}/groups.json"
+        enough = (config.getoption("numprocesses", None) or 0) >= len(FRAMEWORKS)
+        if enough and config.getoption("dist", "no") == "loadfile":
+            os.environ[isolation.FILE] = f"{config.stash[_PROGRAMS]}/frameworks.json"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -67,7 +67,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 _PROGRAMS = pytest.StashKey[str]()
-_IMPORTED = pytest.StashKey[list[str]]()
+_IMPORTED = pytest.StashKey[set[str]]()
 
 
 #: The files that take longest, the longest first. With them first two processes end at about the same time.
@@ -138,26 +138,24 @@ def _frameworks(item: pytest.Item) -> list[str]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Tell the process that gives out the tests which frameworks they import: it collects none itself."""
-    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0":
-        isolation.tell({item.nodeid: _frameworks(item) for item in session.items}, Path(os.environ[GROUPS]))
+    if isolation.isolates():
+        isolation.tell({item.nodeid: _frameworks(item) for item in session.items})
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """One framework in a process."""
-    if config.getvalue("dist") != "loadfile":
-        return None
-    return isolation.OneFramework(Path(os.environ[GROUPS]), config, log)
+    return isolation.OneFramework(config, log) if isolation.isolates() else None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """No test may bring a second framework into a process."""
-    now = isolation.imported()
-    before = item.session.stash.setdefault(_IMPORTED, [])
+    """A test brings no framework into its process but one that it names alone."""
+    now, named = {*isolation.imported()}, {*_frameworks(item)}
+    new = now - item.session.stash.get(_IMPORTED, set()) - (named if len(named) == 1 else set())
     item.session.stash[_IMPORTED] = now
-    if isolation.isolates() and len(now) > max(1, len(before)):
-        pytest.fail(f"{' and '.join(now)} are in one process: see tests/isolation.py")
+    if isolation.isolates() and new:
+        pytest.fail(f"imported {' and '.join(sorted(new))} without naming it alone: see tests/isolation.py")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -10,13 +10,14 @@ import inspect
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial, wraps
 from importlib import import_module
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +26,8 @@ from xdist.scheduler import LoadScopeScheduling
 from suite.plan.cell import FRAMEWORKS
 from suite.session.launches.devices import BUILDS
 
+#: The variable with the file by which processes of pytest-xdist tell which tests import which frameworks.
+FILE = "TESTS_FRAMEWORKS"
 #: By framework, the module that tells whether it is imported.
 MODULES = {name: package for name, (package, *_) in BUILDS.items()}
 
@@ -48,8 +51,8 @@ def imported() -> list[str]:
 
 
 def isolates() -> bool:
-    """Whether the tests run in as many processes as there are frameworks, so that each can have one."""
-    return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) >= len(FRAMEWORKS)
+    """Whether there is a process of pytest-xdist for each framework, and each has one."""
+    return FILE in os.environ
 
 
 def in_own_process(function: Function) -> Function:
@@ -65,25 +68,48 @@ def in_own_process(function: Function) -> Function:
         framework = signature.bind(*args, **settings).arguments["framework"]
         if _HERE.framework == framework or imported() == [framework]:
             return function(*args, **settings)
-        process = _process(framework, _HERE.quickly and framework == "jax")
-        return process.submit(_answer, function.__module__, function.__name__, args, settings).result()
+        return _process(framework, _HERE.quickly and framework == "jax").ask(function, args, settings)
 
     return asked  # type: ignore[return-value]
 
 
-def _answer(module: str, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    return getattr(import_module(module), name)(*args, **settings)
+class _Other:
+    """A process for one framework, which ends with this one. It has no semaphore, unlike those of a pool."""
+
+    def __init__(self, framework: str, quickly: bool) -> None:
+        context = get_context("spawn")
+        self.connection, end = context.Pipe()
+        context.Process(target=_serve, args=(end, framework, quickly), daemon=True).start()
+        end.close()
+
+    def ask(self, function: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        try:
+            self.connection.send((function.__module__, function.__name__, args, settings))
+            good, answer = self.connection.recv()
+        except (EOFError, OSError) as error:
+            _process.cache_clear()
+            raise RuntimeError(f"the process that was asked for {function.__name__} ended") from error
+        if not good:
+            raise answer
+        return answer
 
 
-def _begin(framework: str, quickly: bool) -> None:
+_process = cache(_Other)
+
+
+def _serve(connection: Connection, framework: str, quickly: bool) -> None:
     _HERE.framework = framework
+    warnings.simplefilter("error")  # as in the tests
     if quickly:
         _compile_quickly(True)
-
-
-@cache
-def _process(framework: str, quickly: bool) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, get_context("spawn"), partial(_begin, framework, quickly))
+    with suppress(EOFError):  # the other process ended
+        while True:
+            module, name, args, settings = connection.recv()
+            try:
+                answer = True, getattr(import_module(module), name)(*args, **settings)
+            except BaseException as error:
+                answer = False, error
+            connection.send(answer)
 
 
 @contextmanager
@@ -110,26 +136,25 @@ def _compile_quickly(quickly: bool) -> None:
     jax.config.update("jax_disable_most_optimizations", quickly)
 
 
-def tell(frameworks: dict[str, list[str]], file: Path) -> None:
-    """Write down which frameworks each test imports, for `OneFramework`."""
-    file.write_text(json.dumps(frameworks), encoding="utf-8")
+def tell(frameworks: dict[str, list[str]]) -> None:
+    """Write down which frameworks each test imports, for `OneFramework`; all processes write the same."""
+    file = Path(os.environ[FILE])
+    own = file.with_suffix(f".{os.getpid()}")
+    own.write_text(json.dumps(frameworks), encoding="utf-8")
+    own.replace(file)
 
 
 class OneFramework(LoadScopeScheduling):
-    """Hands out tests by file, and in it by framework, to processes that have no other framework.
+    """Hands out tests by file, and in it by framework, to processes that have no other framework."""
 
-    Where there are fewer processes than frameworks, as with ``-n 2``, to any.
-    """
-
-    def __init__(self, file: Path, config: Any, log: Any = None) -> None:
+    def __init__(self, config: Any, log: Any = None) -> None:
         super().__init__(config, log)
-        self.file = file
         self.of: dict[Any, str] = {}
 
     @cached_property
     def frameworks(self) -> dict[str, list[str]]:
-        """By test, what the first process told."""
-        told: dict[str, list[str]] = json.loads(self.file.read_text(encoding="utf-8"))
+        """By test, what was told."""
+        told: dict[str, list[str]] = json.loads(Path(os.environ[FILE]).read_text(encoding="utf-8"))
         return told
 
     def _split_scope(self, nodeid: str) -> str:
@@ -137,28 +162,38 @@ class OneFramework(LoadScopeScheduling):
         return f"{nodeid.partition('::')[0]}:{names.pop() if len(names) == 1 else ''}"
 
     def _assign_work_unit(self, node: Any) -> None:
-        scope = self._next(node)
-        if scope is not None:
+        if (scope := self._next(node)) is not None:
             self.workqueue.move_to_end(scope, last=False)
             self.of[node] = _framework(scope) or self.of.get(node, "")
             super()._assign_work_unit(node)
 
     def _reschedule(self, node: Any) -> None:
-        if self.workqueue and not node.shutting_down and self._next(node) is None:
-            node.shutdown()  # after what it still has; the rest belongs to others
-        else:
-            super()._reschedule(node)
+        """Give it tests until three wait for it, or end it after those that do if the rest is for others."""
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) <= 2:
+            if self._next(node) is None:
+                node.shutdown()
+            else:
+                self._assign_work_unit(node)
 
     def remove_node(self, node: Any) -> str | None:
+        """What a process that ended leaves is for others, but for the test that it was at, which is returned."""
         self.of.pop(node, None)
-        return super().remove_node(node)
+        crashed = None
+        for scope, unit in self.assigned_work.pop(node).items():
+            left = [nodeid for nodeid, done in unit.items() if not done]
+            if left and crashed is None:
+                crashed = left.pop(0)
+            if left:
+                self.workqueue[scope] = dict.fromkeys(left, False)
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return crashed
 
     def _next(self, node: Any) -> str | None:
+        """The first tests in turn that it may take: of no framework or of several, of its own, or of nobody's yet."""
         others = {self.of.get(other, "") for other in self.nodes if other is not node}
         own = self.of.get(node, "")
         fits = {"", own} if own else {"", *FRAMEWORKS} - (others - {""})
-        if self.numnodes < len(FRAMEWORKS):
-            fits = {"", *FRAMEWORKS}
         return next((scope for scope in self.workqueue if _framework(scope) in fits), None)
 
 

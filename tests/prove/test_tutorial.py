@@ -9,13 +9,15 @@ import pytest
 
 from suite.new.__main__ import main
 from suite.prove.compare import checks
+from suite.prove.numbers import Given, Numbers
 from suite.prove.output import explanation, verdict
 from tests.documents import blocks
-from tests.frameworks import needs_frameworks, switches_restored
+from tests.frameworks import needs_frameworks
+from tests.isolation import in_own_process
 from tests.prove.mistakes import forget, numbers
 from workloads import registry
 
-pytestmark = needs_frameworks
+pytestmark = needs_frameworks("pytorch", "jax")
 
 
 @pytest.fixture
@@ -25,23 +27,28 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     forget("own_flowers")
 
 
+@in_own_process
+def numbers_of(framework: str, folder: Path) -> tuple[Numbers, Given]:
+    """What the folder's workload, as its files are now, computes."""
+    forget("own_flowers")
+    registry.register(folder)
+    return numbers("own_flowers", framework)
+
+
 def test_prove_finds_both_mistakes_of_the_tutorial(folder: Path) -> None:
     (text,) = (block.text for block in blocks() if block.page.name == "port.md" and block.file == "jax.py")
     page = (Path(__file__).parents[2] / "docs" / "port.md").read_text(encoding="utf-8")
     registry.register(folder)
-    with switches_restored("jax"):
-        one, given = numbers("own_flowers", "pytorch")
-        for old, new in ((".sum()", ".mean()"), ("nn.Dropout(keep", "nn.Dropout(self.spec.dropout[0]"), ("", "")):
-            (folder / "jax.py").write_text(text, encoding="utf-8")
-            forget("own_flowers")
-            registry.register(folder)
-            other, _ = numbers("own_flowers", "jax")
-            if old:
-                found = checks(one, other, given)
-                assert not all(check.same for check in found)
-                for line in explanation(one, other, given, found):
-                    assert line in page, line
-                assert old in text
-                text = text.replace(old, new)
-        lines, same = verdict(one, [other], given)
+    one, given = numbers_of("pytorch", folder)
+    for old, new in ((".sum()", ".mean()"), ("nn.Dropout(keep", "nn.Dropout(self.spec.dropout[0]"), ("", "")):
+        (folder / "jax.py").write_text(text, encoding="utf-8")
+        other, _ = numbers_of("jax", folder)
+        if old:
+            found = checks(one, other, given)
+            assert not all(check.same for check in found)
+            for line in explanation(one, other, given, found):
+                assert line in page, line
+            assert old in text
+            text = text.replace(old, new)
+    lines, same = verdict(one, [other], given)
     assert same, "\n".join(lines)

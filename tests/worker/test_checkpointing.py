@@ -126,6 +126,7 @@ def test_other_models_keep_less_too(framework: str, workload: str) -> None:
     assert 0 < kept(framework, "on", workload) < 0.4 * kept(framework, "off", workload)
 
 
+@needs_frameworks("pytorch")
 def test_the_evidence_of_a_record_says_what_is_kept_and_that_no_gradient_moved() -> None:
     cell, spec = cell_of("cifar100_cnn", "pytorch"), narrow("cifar100_cnn")
     code = framework_of("pytorch")
@@ -136,6 +137,7 @@ def test_the_evidence_of_a_record_says_what_is_kept_and_that_no_gradient_moved()
     assert 0 < found.kept_bytes < 0.3 * found.usual_bytes
 
 
+@needs_frameworks("pytorch")
 def test_other_masks_in_the_second_pass_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
     from workloads.checkpointing.pytorch import recomputed as correct
     from workloads.cifar100_cnn import pytorch

@@ -81,6 +81,7 @@ def test_a_profile_says_where_the_time_of_a_step_goes(launches: Launches, worklo
         assert [(folder / "run" / name).stat().st_size > 500 for name in profile.files] == [True]
 
 
+@needs_frameworks("pytorch")
 def test_a_profiler_that_fails_costs_the_launch_nothing_but_the_profile(capsys: pytest.CaptureFixture[str]) -> None:
     sent: list[dict[str, Any]] = []
     job = Job(Cell("cifar100_cnn", "pytorch"), "", profile=True)

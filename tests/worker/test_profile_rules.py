@@ -13,7 +13,7 @@ from suite.worker.profilers import jax_rules, kernel_rules, pytorch_rules, tenso
 from suite.worker.profilers.hlo import Instruction, program
 from suite.worker.profilers.onednn import shares_of
 from suite.worker.profilers.timeline import OTHER
-from tests.frameworks import needs_frameworks
+from tests.frameworks import framework_of, needs_frameworks
 
 #: From one step of each workload in size small, on a CPU: PyTorch 2.13, TensorFlow 2.21.
 RECORDED = json.loads((Path(__file__).parent / "recorded" / "operations.json").read_text(encoding="utf-8"))
@@ -61,7 +61,7 @@ LOOP = "sequential/lstm/while/body/_5/"
 ONE, OTHER_ONE = (["lstm/MatMul:MatMul"] * 480, ["lstm/MatMul_1:MatMul"] * 480)
 
 
-@needs_frameworks
+@needs_frameworks("tensorflow")
 @pytest.mark.parametrize(
     ("recorded", "words"),
     [
@@ -77,6 +77,7 @@ ONE, OTHER_ONE = (["lstm/MatMul:MatMul"] * 480, ["lstm/MatMul_1:MatMul"] * 480)
 def test_a_profile_of_tensorflow_without_its_cheap_products_is_refused(recorded: list[str] | None, words: str) -> None:
     from types import SimpleNamespace as Made
 
+    framework_of("tensorflow")
     from suite.worker.profilers.tensorflow import check_products
 
     def function(name: str, *operations: str) -> Made:

@@ -13,14 +13,16 @@ from suite.record.parts.evidence import Last
 from suite.worker.evidence.collector import Evidence
 from suite.worker.evidence.fingerprint import take_own_fingerprint
 from suite.worker.evidence.replay import Replay
-from tests.frameworks import batches, each_framework, narrow, needs_frameworks
+from tests.frameworks import batches, each_framework, framework_of, narrow, needs_frameworks
 from tests.subjects import BATCH, apart, subject
 
 pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 
 
+@needs_frameworks("tensorflow")
 @pytest.mark.parametrize("precision", ["float32", "float64", "mixed_bfloat16"])
 def test_tensorflow_s_drops_what_keras_own_layer_drops(precision: str) -> None:
+    framework_of("tensorflow")
     keras = pytest.importorskip("keras")
     from workloads.dropout.tensorflow import Dropout
 
@@ -35,7 +37,9 @@ def test_tensorflow_s_drops_what_keras_own_layer_drops(precision: str) -> None:
     assert (answers[0][0] == 0).mean() == pytest.approx(0.25, abs=0.05)
 
 
+@needs_frameworks("tensorflow")
 def test_tensorflow_s_is_turned_off_within_blocks_too() -> None:
+    framework_of("tensorflow")
     keras = pytest.importorskip("keras")
     from workloads.dropout.tensorflow import Dropout, turn_off
 
@@ -49,6 +53,7 @@ def test_tensorflow_s_is_turned_off_within_blocks_too() -> None:
     np.testing.assert_array_equal(model(x, training=True), x)
 
 
+@needs_frameworks("jax")
 def test_jax_s_switch_drops_what_flax_drops_or_nothing() -> None:
     jax = pytest.importorskip("jax")
     nn = pytest.importorskip("flax.linen")

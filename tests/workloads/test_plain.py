@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from importlib.util import find_spec
 from math import prod
 from typing import Any
 
 import pytest
 
 from suite.checks import plain
-from suite.plan.cell import FRAMEWORKS
+from tests.frameworks import each_framework, needs_frameworks
 from workloads.plain import NETWORKS
 from workloads.spec import specification
 
@@ -28,10 +27,10 @@ TASKS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@needs_frameworks
+@each_framework
 @pytest.mark.parametrize(("workload", "task"), TASKS)
 def test_both_loops_run(workload: str, task: str, framework: str) -> None:
-    pytest.importorskip({"pytorch": "torch"}.get(framework, framework))
     options = argparse.Namespace(
         workload=[workload], framework=[framework], batch=(4,), size="small", task=task, rounds=1, min_window=0.001
     )
@@ -41,8 +40,8 @@ def test_both_loops_run(workload: str, task: str, framework: str) -> None:
     assert found["step_s"] > 0
 
 
+@needs_frameworks("pytorch")
 @pytest.mark.parametrize("workload", NETWORKS)
-@pytest.mark.skipif(not find_spec("torch"), reason="PyTorch is not installed")
 def test_the_plain_network_is_as_large(workload: str) -> None:
     """Of cuDNN's two biases of an LSTM the suite trains one."""
     spec: Any = specification(workload, "small")

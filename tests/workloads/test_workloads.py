@@ -277,7 +277,7 @@ def _jaxpr_flops(jaxpr):
 FLOPS = {"pytorch": _torch_flops, "tensorflow": _tensorflow_flops, "jax": _jax_flops}
 
 
-@needs_frameworks
+@needs_frameworks("pytorch")
 def test_a_step_costs_three_forward_passes_but_for_the_gradient_of_the_input():
     """The convention against PyTorch's count: nobody asks for the gradient of the images."""
     from torch.utils.flop_counter import FlopCounterMode
