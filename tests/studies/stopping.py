@@ -1,8 +1,8 @@
 """How often is a run wrong that stops when it is decided, and how soon does it stop? It is simulated and printed.
 
 Simulates whole answers: three frameworks at two batch sizes of two workloads, so that twelve pairs are tested together.
-Each cell has the noise of one committed cell, whose launches are drawn with replacement: that of every committed run
-with four launches or more of each cell, as it is, and with drift, outliers, processes of two speeds, and normal. Every
+Each cell has the noise of one committed cell, whose launches are drawn anew: that of every committed run
+with four launches or more of each cell, smoothed, and with drift, outliers, processes of two speeds, and normal. Every
 run is looked at after each block, as a real one is, and a cell takes part until all its pairs are decided. The fixed
 design, six launches of each cell, is run on the same draws.
 

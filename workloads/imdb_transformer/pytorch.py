@@ -96,7 +96,7 @@ def moved(tokens: Tensor, positions: int) -> tuple[Tensor, Tensor]:
 
 
 def plain_attention(query: Tensor, key: Tensor, value: Tensor, words: Tensor | None) -> Tensor:
-    """The formula, for (batch, heads, positions, head width), to all keys or the ``words``; softmax in float32 at least."""
+    """The formula, for (batch, heads, positions, head width), to all keys or ``words``; softmax in float32 at least."""
     wide = torch.float64 if query.dtype == torch.float64 else torch.float32
     scores = ((query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)).to(wide)
     if words is not None:

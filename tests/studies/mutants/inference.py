@@ -129,11 +129,17 @@ def cache_one_behind(target: Target) -> None:
 def places_without_words(target: Target) -> None:
     """A word attends to the places of the cache that no word has filled yet."""
     if target.name == "pytorch":
+        import torch
         import torch.nn.functional as F
+
+        def whole(decode: Any) -> Any:
+            """All places, as in a compiled program, and not the filled ones alone."""
+            return lambda model, words, caches, at: decode(model, words, caches, torch.full((1,), at))
 
         def unmasked(query: Any, key: Any, value: Any, before: Any, is_causal: bool) -> Any:
             return F.scaled_dot_product_attention(query, key, value, None, is_causal=is_causal)
 
+        target.wrap(target.workload, "decode", whole)
         target.overlay("F", scaled_dot_product_attention=unmasked)
         return
 
