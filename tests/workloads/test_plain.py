@@ -21,7 +21,8 @@ TASKS = [
     *(
         pytest.param(workload, task, marks=pytest.mark.slow)
         for workload, task in (
-            ("gpt_small", "infer"), ("imdb_lstm", "infer"), ("imdb_lstm", "train"), ("cifar100_cnn", "train")
+            ("gpt_small", "infer"), ("imdb_transformer", "train"), ("imdb_transformer", "infer"),
+            ("imdb_lstm", "infer"), ("imdb_lstm", "train"), ("cifar100_cnn", "train"),
         )
     ),
 ]  # fmt: skip

@@ -5,4 +5,4 @@ times these against the suite's own steps, passes and decoding. They share no co
 the framework's own tutorial would write them like this.
 """
 
-NETWORKS = ("cifar100_cnn", "imdb_lstm", "gpt_small")
+NETWORKS = ("cifar100_cnn", "imdb_lstm", "imdb_transformer", "gpt_small")

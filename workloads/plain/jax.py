@@ -15,8 +15,9 @@ from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpe
 from workloads.data.dataset import Array
 from workloads.gpt_small.spec import EPSILON, GptSpec
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
+from workloads.imdb_transformer.spec import PADDING, TransformerSpec
 
-Spec = CnnSpec | LstmSpec | GptSpec
+Spec = CnnSpec | LstmSpec | TransformerSpec | GptSpec
 
 
 def train(spec: Spec, batches: list[tuple[Array, Array]], device: str) -> Callable[[int], None]:
@@ -34,6 +35,8 @@ def train(spec: Spec, batches: list[tuple[Array, Array]], device: str) -> Callab
         criterion = optax.sigmoid_binary_cross_entropy
         optimizer = optax.adam(settings.learning_rate)
     else:
+        if isinstance(spec, TransformerSpec):
+            criterion = optax.sigmoid_binary_cross_entropy
         betas = settings.beta1, settings.beta2
         optimizer = optax.adamw(settings.learning_rate, *betas, weight_decay=settings.decay)
     key = jax.random.key(0)
@@ -101,6 +104,8 @@ def network(spec: Spec, training: bool = True) -> nn.Module:
     """The model of a workload."""
     if isinstance(spec, CnnSpec):
         return Cnn(spec, training)
+    if isinstance(spec, TransformerSpec):
+        return Encoder(spec, training)
     return Lstm(spec) if isinstance(spec, LstmSpec) else Gpt(spec)
 
 
@@ -132,6 +137,27 @@ class Lstm(nn.Module):
         x = nn.Embed(VOCABULARY, self.spec.embedding)(tokens)
         states = nn.RNN(nn.OptimizedLSTMCell(self.spec.units))(x)
         return nn.Dense(1)(states[:, -1])[:, 0]
+
+
+class Encoder(nn.Module):
+    """Tokens (batch, length) to logits (batch,): the mean of the words after blocks of attention."""
+
+    spec: TransformerSpec
+    training: bool
+
+    @nn.compact
+    def __call__(self, tokens: jax.Array) -> jax.Array:
+        spec, there = self.spec, tokens != PADDING
+        drop = nn.Dropout(spec.dropout, deterministic=not self.training)
+        places = nn.Embed(spec.positions, spec.width)(jnp.arange(tokens.shape[1]))
+        x, mask = drop(nn.Embed(VOCABULARY, spec.width)(tokens) + places), nn.make_attention_mask(there, there)
+        for _ in range(spec.layers):
+            y = nn.LayerNorm(1e-5)(x)
+            x = x + drop(nn.MultiHeadDotProductAttention(spec.heads, use_bias=False)(y, mask=mask))
+            y = nn.gelu(nn.Dense(spec.hidden)(nn.LayerNorm(1e-5)(x)), approximate=False)
+            x = x + drop(nn.Dense(spec.width)(y))
+        mean = jnp.mean(nn.LayerNorm(1e-5)(x), 1, where=there[:, :, None])
+        return nn.Dense(1)(mean)[:, 0]
 
 
 class Gpt(nn.Module):

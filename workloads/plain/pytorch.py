@@ -14,8 +14,11 @@ from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpe
 from workloads.data.dataset import Array
 from workloads.gpt_small.spec import EPSILON, GptSpec
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
+from workloads.imdb_transformer.spec import PADDING, TransformerSpec
 
-Spec = CnnSpec | LstmSpec | GptSpec
+Spec = CnnSpec | LstmSpec | TransformerSpec | GptSpec
+#: What answers yes or no.
+BINARY = (LstmSpec, TransformerSpec)
 
 
 def train(spec: Spec, batches: list[tuple[Array, Array]], device: str) -> Callable[[int], None]:
@@ -33,7 +36,7 @@ def train(spec: Spec, batches: list[tuple[Array, Array]], device: str) -> Callab
         criterion = nn.BCEWithLogitsLoss()
         optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
     else:
-        criterion = nn.CrossEntropyLoss()
+        criterion = nn.BCEWithLogitsLoss() if isinstance(spec, TransformerSpec) else nn.CrossEntropyLoss()
         betas = settings.beta1, settings.beta2
         optimizer = torch.optim.AdamW(
             model.parameters(), lr=settings.learning_rate, betas=betas, weight_decay=settings.decay
@@ -41,7 +44,7 @@ def train(spec: Spec, batches: list[tuple[Array, Array]], device: str) -> Callab
 
     def loss(inputs: Tensor, labels: Tensor) -> Tensor:
         outputs = model(inputs)
-        if isinstance(spec, LstmSpec):
+        if isinstance(spec, BINARY):
             return criterion(outputs, labels.float())
         return criterion(outputs.flatten(0, -2), labels.flatten().long())
 
@@ -89,8 +92,11 @@ def decode(spec: GptSpec, words: Array, device: str) -> Callable[[int], None]:
 
 def network(spec: Spec, device: str) -> nn.Module:
     """The model of a workload."""
-    model = Cnn(spec) if isinstance(spec, CnnSpec) else Lstm(spec) if isinstance(spec, LstmSpec) else Gpt(spec)
-    return model.to(device)
+    if isinstance(spec, GptSpec):
+        return Gpt(spec).to(device)
+    if isinstance(spec, TransformerSpec):
+        return Encoder(spec).to(device)
+    return (Cnn(spec) if isinstance(spec, CnnSpec) else Lstm(spec)).to(device)
 
 
 class Cnn(nn.Module):
@@ -125,6 +131,45 @@ class Lstm(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         outputs, _ = self.lstm(self.embedding(tokens))
         return self.logits(outputs[:, -1]).squeeze(1)
+
+
+class Encoder(nn.Module):
+    """Tokens (batch, length) to logits (batch,): the mean of the words after blocks of attention."""
+
+    def __init__(self, spec: TransformerSpec) -> None:
+        super().__init__()
+        self.words, self.positions = nn.Embedding(VOCABULARY, spec.width), nn.Embedding(spec.positions, spec.width)
+        self.dropout = nn.Dropout(spec.dropout)
+        self.blocks = nn.ModuleList(EncoderBlock(spec) for _ in range(spec.layers))
+        self.norm, self.logits = nn.LayerNorm(spec.width), nn.Linear(spec.width, 1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        there = tokens != PADDING
+        x = self.dropout(self.words(tokens) + self.positions.weight[: tokens.shape[1]])
+        for block in self.blocks:
+            x = block(x, there[:, None, None])
+        weights = there[:, :, None].to(x.dtype)
+        return self.logits((self.norm(x) * weights).sum(1) / weights.sum(1)).squeeze(1)
+
+
+class EncoderBlock(nn.Module):
+    """Attention and two dense layers, each after a normalisation and added to ``x`` (batch, length, width)."""
+
+    def __init__(self, spec: TransformerSpec) -> None:
+        super().__init__()
+        self.heads, self.dropout = spec.heads, nn.Dropout(spec.dropout)
+        self.norm1, self.norm2 = nn.LayerNorm(spec.width), nn.LayerNorm(spec.width)
+        self.attention = nn.Linear(spec.width, 3 * spec.width, bias=False)
+        self.projection = nn.Linear(spec.width, spec.width)
+        self.hidden, self.output = nn.Linear(spec.width, spec.hidden), nn.Linear(spec.hidden, spec.width)
+
+    def forward(self, x: Tensor, there: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        parts = self.attention(self.norm1(x)).split(width, 2)
+        query, key, value = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in parts)
+        attended = F.scaled_dot_product_attention(query, key, value, there)
+        x = x + self.dropout(self.projection(attended.transpose(1, 2).reshape(batch, length, width)))
+        return x + self.dropout(self.output(F.gelu(self.hidden(self.norm2(x)))))
 
 
 class Gpt(nn.Module):

@@ -13,8 +13,9 @@ from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN,
 from workloads.data.dataset import Array
 from workloads.gpt_small.spec import EPSILON, GptSpec
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
+from workloads.imdb_transformer.spec import PADDING, TransformerSpec
 
-Spec = CnnSpec | LstmSpec | GptSpec
+Spec = CnnSpec | LstmSpec | TransformerSpec | GptSpec
 
 
 def train(spec: Spec, batches: list[tuple[Array, Array]], device: str) -> Callable[[int], None]:
@@ -29,6 +30,8 @@ def train(spec: Spec, batches: list[tuple[Array, Array]], device: str) -> Callab
         loss = keras.losses.BinaryCrossentropy(from_logits=True)
         optimizer = keras.optimizers.Adam(settings.learning_rate)
     else:
+        if isinstance(spec, TransformerSpec):
+            loss = keras.losses.BinaryCrossentropy(from_logits=True)
         betas = settings.beta1, settings.beta2
         optimizer = keras.optimizers.AdamW(settings.learning_rate, settings.decay, *betas)
     model = network(spec)
@@ -96,6 +99,8 @@ def network(spec: Spec) -> keras.Model:
         model = Gpt(spec)
         model(tf.zeros((1, spec.length), tf.int32))  # which makes the variables
         return model
+    if isinstance(spec, TransformerSpec):
+        return _encoder(spec)
     if isinstance(spec, LstmSpec):
         stack: list[Any] = [keras.Input((spec.length,), dtype="int32"), layers.Embedding(VOCABULARY, spec.embedding)]
         return keras.Sequential([*stack, layers.LSTM(spec.units), layers.Dense(1)])
@@ -109,6 +114,23 @@ def network(spec: Spec) -> keras.Model:
         ]
     stack += [layers.Flatten(), layers.Dense(spec.hidden, activation="relu"), layers.Dropout(spec.hidden_dropout)]
     return keras.Sequential([*stack, layers.Dense(CLASSES)])
+
+
+def _encoder(spec: TransformerSpec) -> keras.Model:
+    """Tokens (batch, length) to logits (batch, 1): the mean of the words after blocks of attention."""
+    layers = keras.layers
+    tokens = keras.Input((spec.length,), dtype="int32")
+    there = layers.Lambda(lambda tokens: tokens != PADDING)(tokens)
+    places = layers.Embedding(spec.positions, spec.width)(tf.range(spec.length))
+    x = layers.Dropout(spec.dropout)(layers.Embedding(VOCABULARY, spec.width)(tokens) + places)
+    for _ in range(spec.layers):
+        y = layers.LayerNormalization(epsilon=1e-5)(x)
+        attention = layers.MultiHeadAttention(spec.heads, spec.width // spec.heads, use_bias=False)
+        x = x + layers.Dropout(spec.dropout)(attention(y, y, attention_mask=there[:, None]))
+        y = layers.Dense(spec.hidden, activation="gelu")(layers.LayerNormalization(epsilon=1e-5)(x))
+        x = x + layers.Dropout(spec.dropout)(layers.Dense(spec.width)(y))
+    x = layers.LayerNormalization(epsilon=1e-5)(x)
+    return keras.Model(tokens, layers.Dense(1)(layers.GlobalAveragePooling1D()(x, mask=there)))
 
 
 class Gpt(keras.Model):
