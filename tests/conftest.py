@@ -55,9 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         config.stash[_PROGRAMS] = tempfile.mkdtemp(prefix="test-programs-")
         os.environ.update(PROGRAMS | {"JAX_COMPILATION_CACHE_DIR": config.stash[_PROGRAMS]})
-        enough = (config.getoption("numprocesses", None) or 0) >= len(FRAMEWORKS)
-        if enough and config.getoption("dist", "no") == "loadfile":
-            os.environ[isolation.FILE] = f"{config.stash[_PROGRAMS]}/frameworks.json"
+        isolation.isolate(config, config.stash[_PROGRAMS])
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

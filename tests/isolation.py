@@ -6,6 +6,7 @@ test that compares frameworks asks a process of each for what it computed there:
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import json
 import os
@@ -50,8 +51,17 @@ def imported() -> list[str]:
     return [name for name, module in MODULES.items() if module in sys.modules]
 
 
+def isolate(config: Any, folder: str) -> None:
+    """Give each framework a process of pytest-xdist if there are enough; they share a file in ``folder``."""
+    os.environ.pop(FILE, None)
+    if (config.getoption("numprocesses", None) or 0) >= len(FRAMEWORKS) and config.getoption(
+        "dist", "no"
+    ) == "loadfile":
+        os.environ[FILE] = f"{folder}/frameworks.json"
+
+
 def isolates() -> bool:
-    """Whether there is a process of pytest-xdist for each framework, and each has one."""
+    """Whether this is such a process, or gives out tests to such."""
     return FILE in os.environ
 
 
@@ -74,13 +84,22 @@ def in_own_process(function: Function) -> Function:
 
 
 class _Other:
-    """A process for one framework, which ends with this one. It has no semaphore, unlike those of a pool."""
+    """A process for one framework, which ends by itself when this one does, so that it removes its temporary folders.
+
+    It has no semaphore, unlike those of a pool: a test looks for semaphores that a run leaves.
+    """
 
     def __init__(self, framework: str, quickly: bool) -> None:
         context = get_context("spawn")
         self.connection, end = context.Pipe()
-        context.Process(target=_serve, args=(end, framework, quickly), daemon=True).start()
+        self.process = context.Process(target=_serve, args=(end, framework, quickly), daemon=True)
+        self.process.start()
         end.close()
+        atexit.register(self.end)
+
+    def end(self) -> None:
+        self.connection.close()
+        self.process.join(10.0)
 
     def ask(self, function: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         try:

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections import deque
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import cycle
@@ -133,7 +134,12 @@ def _batches(text: str) -> tuple[int, ...]:
 
 
 def pair(options: argparse.Namespace) -> dict[str, Any]:
-    """Time the suite's loop and the plain one in turns, in this process."""
+    """Time the suite's loop and the plain one in turns, in this process, and leave it as it was."""
+    with ExitStack() as after:
+        return _pair(options, after)
+
+
+def _pair(options: argparse.Namespace, after: ExitStack) -> dict[str, Any]:
     (workload,), (framework,), (batch,) = options.workload, options.framework, options.batch
     cell = Cell(workload, framework, batch=batch, size=options.size)
     spec: Any = specification(workload, cell.size)
@@ -154,6 +160,7 @@ def pair(options: argparse.Namespace) -> dict[str, Any]:
     else:
         serving = model_of(cell)
         model = serving.Model(training)
+        after.callback(model.close)  # what serves may hold a switch of its framework
         inputs = [inputs for inputs, _ in batches]
         if options.task == INFER:
             suite_steps = resident(Timed(training, None, device_batches, model=model, pending=serving.PENDING))

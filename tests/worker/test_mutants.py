@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 import pytest
 
 from suite.plan.cell import FRAMEWORKS
-from suite.record.parts.evidence import Draws
-from suite.worker.evidence.subject import Subject
 from tests.frameworks import needs_frameworks
 from tests.studies.mutants.catalogue import KINDS, MUTANTS, part_of
 from tests.studies.mutants.mutant import REFUSED, Mutant
@@ -62,10 +60,6 @@ def one_thread() -> Iterator[None]:
 SLOW = ("batch normalisation", "several devices", "attention")
 
 
-def as_measured(subject: Subject) -> Draws:
-    return Draws(subject.spec.dropout_bounds.spread[""], (1.0, 2.0))
-
-
 @pytest.mark.parametrize(
     "kind",
     [
@@ -75,16 +69,16 @@ def as_measured(subject: Subject) -> Draws:
         for kind, (name, _) in CHOSEN.items()
     ],
 )
-def test_one_of_each_kind_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if kind != "dropout":  # many passes, which say nothing of another kind: as measured, so that they raise no alarm
-        monkeypatch.setattr("suite.worker.evidence.collector.draws", as_measured)
+def test_one_of_each_kind_is_noticed(kind: str) -> None:
     others = CHOSEN[kind][1]
     if kind == "precision":
         from suite.worker.frameworks.pytorch.device import lstm_in_bf16
 
         if not lstm_in_bf16():
             pytest.skip("PyTorch has no LSTM in bf16 on this CPU, which is to be planted")
-    judgement = judge_beside_itself(chosen(kind)) if others == ITSELF else judge_beside(chosen(kind), others)
+    mutant, draws = chosen(kind), kind == "dropout"
+    itself = others == ITSELF
+    judgement = judge_beside_itself(mutant, draws) if itself else judge_beside(mutant, others, draws)
     assert judgement.killed, judgement
 
 

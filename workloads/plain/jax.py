@@ -26,17 +26,15 @@ def train(spec: Spec, batches: list[tuple[Array, Array]], device: str) -> Callab
     on_device = [jax.device_put(batch) for batch in batches]
     settings: Any = spec.optimizer
     model = network(spec)
-    criterion = optax.softmax_cross_entropy_with_integer_labels
+    binary = isinstance(spec, LstmSpec | TransformerSpec)
+    criterion = optax.sigmoid_binary_cross_entropy if binary else optax.softmax_cross_entropy_with_integer_labels
     if isinstance(spec, CnnSpec):
         optimizer = optax.chain(
             optax.add_decayed_weights(settings.l2), optax.sgd(settings.learning_rate, momentum=settings.momentum)
         )
     elif isinstance(spec, LstmSpec):
-        criterion = optax.sigmoid_binary_cross_entropy
         optimizer = optax.adam(settings.learning_rate)
     else:
-        if isinstance(spec, TransformerSpec):
-            criterion = optax.sigmoid_binary_cross_entropy
         betas = settings.beta1, settings.beta2
         optimizer = optax.adamw(settings.learning_rate, *betas, weight_decay=settings.decay)
     key = jax.random.key(0)
@@ -140,7 +138,7 @@ class Lstm(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Tokens (batch, length) to logits (batch,): the mean of the words after blocks of attention."""
+    """Tokens (batch, length) to logits (batch,): the mean of the words after blocks of attention without a bias."""
 
     spec: TransformerSpec
     training: bool
@@ -152,11 +150,11 @@ class Encoder(nn.Module):
         places = nn.Embed(spec.positions, spec.width)(jnp.arange(tokens.shape[1]))
         x, mask = drop(nn.Embed(VOCABULARY, spec.width)(tokens) + places), nn.make_attention_mask(there, there)
         for _ in range(spec.layers):
-            y = nn.LayerNorm(1e-5)(x)
+            y = nn.LayerNorm(EPSILON)(x)
             x = x + drop(nn.MultiHeadDotProductAttention(spec.heads, use_bias=False)(y, mask=mask))
-            y = nn.gelu(nn.Dense(spec.hidden)(nn.LayerNorm(1e-5)(x)), approximate=False)
+            y = nn.gelu(nn.Dense(spec.hidden)(nn.LayerNorm(EPSILON)(x)), approximate=False)
             x = x + drop(nn.Dense(spec.width)(y))
-        mean = jnp.mean(nn.LayerNorm(1e-5)(x), 1, where=there[:, :, None])
+        mean = jnp.mean(nn.LayerNorm(EPSILON)(x), 1, where=there[:, :, None])
         return nn.Dense(1)(mean)[:, 0]
 
 

@@ -17,8 +17,6 @@ from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 from workloads.imdb_transformer.spec import PADDING, TransformerSpec
 
 Spec = CnnSpec | LstmSpec | TransformerSpec | GptSpec
-#: What answers yes or no.
-BINARY = (LstmSpec, TransformerSpec)
 
 
 def train(spec: Spec, batches: list[tuple[Array, Array]], device: str) -> Callable[[int], None]:
@@ -27,16 +25,15 @@ def train(spec: Spec, batches: list[tuple[Array, Array]], device: str) -> Callab
     settings: Any = spec.optimizer
     model = network(spec, device)
     optimizer: torch.optim.Optimizer
+    binary = isinstance(spec, LstmSpec | TransformerSpec)
+    criterion: nn.Module = nn.BCEWithLogitsLoss() if binary else nn.CrossEntropyLoss()
     if isinstance(spec, CnnSpec):
-        criterion: nn.Module = nn.CrossEntropyLoss()
         optimizer = torch.optim.SGD(
             model.parameters(), lr=settings.learning_rate, momentum=settings.momentum, weight_decay=settings.l2
         )
     elif isinstance(spec, LstmSpec):
-        criterion = nn.BCEWithLogitsLoss()
         optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
     else:
-        criterion = nn.BCEWithLogitsLoss() if isinstance(spec, TransformerSpec) else nn.CrossEntropyLoss()
         betas = settings.beta1, settings.beta2
         optimizer = torch.optim.AdamW(
             model.parameters(), lr=settings.learning_rate, betas=betas, weight_decay=settings.decay
@@ -44,7 +41,7 @@ def train(spec: Spec, batches: list[tuple[Array, Array]], device: str) -> Callab
 
     def loss(inputs: Tensor, labels: Tensor) -> Tensor:
         outputs = model(inputs)
-        if isinstance(spec, BINARY):
+        if binary:
             return criterion(outputs, labels.float())
         return criterion(outputs.flatten(0, -2), labels.flatten().long())
 
@@ -92,11 +89,8 @@ def decode(spec: GptSpec, words: Array, device: str) -> Callable[[int], None]:
 
 def network(spec: Spec, device: str) -> nn.Module:
     """The model of a workload."""
-    if isinstance(spec, GptSpec):
-        return Gpt(spec).to(device)
-    if isinstance(spec, TransformerSpec):
-        return Encoder(spec).to(device)
-    return (Cnn(spec) if isinstance(spec, CnnSpec) else Lstm(spec)).to(device)
+    made = {CnnSpec: Cnn, LstmSpec: Lstm, TransformerSpec: Encoder, GptSpec: Gpt}[type(spec)]
+    return made(spec).to(device)
 
 
 class Cnn(nn.Module):

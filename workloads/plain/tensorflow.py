@@ -23,15 +23,14 @@ def train(spec: Spec, batches: list[tuple[Array, Array]], device: str) -> Callab
     del device  # Keras takes a GPU where there is one
     settings: Any = spec.optimizer
     optimizer: Any
-    loss: Any = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    binary = isinstance(spec, LstmSpec | TransformerSpec)
+    losses = keras.losses
+    loss: Any = (losses.BinaryCrossentropy if binary else losses.SparseCategoricalCrossentropy)(from_logits=True)
     if isinstance(spec, CnnSpec):
         optimizer = keras.optimizers.SGD(settings.learning_rate, momentum=settings.momentum)
     elif isinstance(spec, LstmSpec):
-        loss = keras.losses.BinaryCrossentropy(from_logits=True)
         optimizer = keras.optimizers.Adam(settings.learning_rate)
     else:
-        if isinstance(spec, TransformerSpec):
-            loss = keras.losses.BinaryCrossentropy(from_logits=True)
         betas = settings.beta1, settings.beta2
         optimizer = keras.optimizers.AdamW(settings.learning_rate, settings.decay, *betas)
     model = network(spec)
@@ -117,19 +116,19 @@ def network(spec: Spec) -> keras.Model:
 
 
 def _encoder(spec: TransformerSpec) -> keras.Model:
-    """Tokens (batch, length) to logits (batch, 1): the mean of the words after blocks of attention."""
+    """Tokens (batch, length) to logits (batch, 1): the mean of the words after blocks of attention without a bias."""
     layers = keras.layers
     tokens = keras.Input((spec.length,), dtype="int32")
     there = layers.Lambda(lambda tokens: tokens != PADDING)(tokens)
     places = layers.Embedding(spec.positions, spec.width)(tf.range(spec.length))
     x = layers.Dropout(spec.dropout)(layers.Embedding(VOCABULARY, spec.width)(tokens) + places)
     for _ in range(spec.layers):
-        y = layers.LayerNormalization(epsilon=1e-5)(x)
+        y = layers.LayerNormalization(epsilon=EPSILON)(x)
         attention = layers.MultiHeadAttention(spec.heads, spec.width // spec.heads, use_bias=False)
         x = x + layers.Dropout(spec.dropout)(attention(y, y, attention_mask=there[:, None]))
-        y = layers.Dense(spec.hidden, activation="gelu")(layers.LayerNormalization(epsilon=1e-5)(x))
+        y = layers.Dense(spec.hidden, activation="gelu")(layers.LayerNormalization(epsilon=EPSILON)(x))
         x = x + layers.Dropout(spec.dropout)(layers.Dense(spec.width)(y))
-    x = layers.LayerNormalization(epsilon=1e-5)(x)
+    x = layers.LayerNormalization(epsilon=EPSILON)(x)
     return keras.Model(tokens, layers.Dense(1)(layers.GlobalAveragePooling1D()(x, mask=there)))
 
 

@@ -1,8 +1,8 @@
 """``python -m tests.studies.mutants``: does the evidence in a record notice what spoils comparisons?
 
 Plants every mutant of the catalogue in turn, rehearses its launch in this process, and compares it with the other
-frameworks' unchanged launches. Ends with 1 where a mutant survives, where a part of the evidence misses what it must
-notice, or where unchanged launches are not found the same.
+frameworks' unchanged launches, each in a process of its own. Ends with 1 where a mutant survives, where a part of the
+evidence misses what it must notice, or where unchanged launches are not found the same.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from pathlib import Path
 # Before any framework is imported: logs that nobody reads, one thread where models are too small for two, and those
 # of JAX's programs that no mutant changes compiled once.
 os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-_COMPILED = tempfile.TemporaryDirectory(prefix="mutants-compiled-")
-os.environ |= {
-    "JAX_COMPILATION_CACHE_DIR": _COMPILED.name,
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
-}
+if __name__ == "__main__":  # and not again in a process that this one starts, which inherits them
+    _COMPILED = tempfile.TemporaryDirectory(prefix="mutants-compiled-")
+    os.environ |= {
+        "JAX_COMPILATION_CACHE_DIR": _COMPILED.name,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
+    }
 
-import tests.frameworks  # noqa: E402, F401 - sets what each framework needs before it is imported
-from tests.studies.mutants.catalogue import MUTANTS, part_of  # noqa: E402
-from tests.studies.mutants.drawn import drawn  # noqa: E402
-from tests.studies.mutants.mutant import Mutant  # noqa: E402
-from tests.studies.mutants.page import page, shares  # noqa: E402
-from tests.studies.mutants.study import FAILED, Judgement, false_alarms, judge  # noqa: E402
+import tests.frameworks  # noqa: F401 - sets what each framework needs before it is imported
+from tests.studies.mutants.catalogue import MUTANTS, part_of
+from tests.studies.mutants.drawn import drawn
+from tests.studies.mutants.mutant import Mutant
+from tests.studies.mutants.page import page, shares
+from tests.studies.mutants.study import FAILED, Judgement, false_alarms, judge
 
 
 def main() -> int:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+import pytest
+
 from suite.analysis.identity.verdicts import verdicts
 from suite.plan.cell import FRAMEWORKS, Cell
+from suite.record.parts.evidence import Draws
 from suite.record.record import Record
 from suite.worker.evidence import collector as evidence
+from suite.worker.evidence.subject import Subject
 from tests.isolation import in_own_process
 from tests.studies.mutants.mutant import REFUSED, Mutant
 from tests.studies.mutants.ranked import rehearse_ranks
@@ -73,16 +77,32 @@ def judge(mutant: Mutant) -> Judgement:
     return replace(whole, noticed=noticed)
 
 
-def judge_beside(mutant: Mutant, others: Sequence[str]) -> Judgement:
-    """The verdict beside unchanged launches of these frameworks only; beside none, what a launch shows by itself."""
-    return _launched(mutant, twins(mutant.cell, others, mutant.serves))[1]
+def judge_beside(mutant: Mutant, others: Sequence[str], draws: bool = True) -> Judgement:
+    """The verdict beside unchanged launches of these frameworks only; beside none, what a launch shows by itself.
+
+    Without ``draws`` those of dropout are as they were measured once: many passes, which say nothing of another kind.
+    """
+    unchanged = twins(mutant.cell, others, mutant.serves, draws)
+    with nullcontext() if draws else _as_measured():
+        return _launched(mutant, unchanged)[1]
 
 
-def judge_beside_itself(mutant: Mutant) -> Judgement:
+def judge_beside_itself(mutant: Mutant, draws: bool = True) -> Judgement:
     """The verdict beside the unchanged launch of its own framework, which stands there as another one's."""
-    unchanged = _twin(mutant.framework, mutant.cell, mutant.serves)
+    unchanged = _twin(mutant.framework, mutant.cell, mutant.serves, draws)
     other = next(name for name in FRAMEWORKS if name != mutant.framework)
-    return _launched(mutant, {other: replace(unchanged, cell=mutant.cell.but(framework=other))})[1]
+    with nullcontext() if draws else _as_measured():
+        return _launched(mutant, {other: replace(unchanged, cell=mutant.cell.but(framework=other))})[1]
+
+
+@contextmanager
+def _as_measured() -> Iterator[None]:
+    def measured(subject: Subject) -> Draws:
+        return Draws(subject.spec.dropout_bounds.spread[""], (1.0, 2.0))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "draws", measured)
+        yield
 
 
 def _launched(mutant: Mutant, unchanged: Mapping[str, Record]) -> tuple[Record, Judgement]:
@@ -103,19 +123,22 @@ def _compared(record: Record, unchanged: Mapping[str, Record]) -> Judgement:
     return Judgement(found.kind, found.detail)
 
 
-def twins(cell: Cell, frameworks: Sequence[str] = FRAMEWORKS, serves: bool = False) -> dict[str, Record]:
+def twins(
+    cell: Cell, frameworks: Sequence[str] = FRAMEWORKS, serves: bool = False, draws: bool = True
+) -> dict[str, Record]:
     """The launches of this cell in some frameworks, without any difference; each is launched once."""
     others = {framework: cell.but(framework=framework) for framework in frameworks if framework != cell.framework}
-    return {framework: _twin(framework, others.get(framework, cell), serves) for framework in frameworks}
+    return {framework: _twin(framework, others.get(framework, cell), serves, draws) for framework in frameworks}
 
 
 @cache
 @in_own_process
-def _twin(framework: str, cell: Cell, serves: bool = False) -> Record:
+def _twin(framework: str, cell: Cell, serves: bool, draws: bool) -> Record:
     assert framework == cell.framework
     if cell.devices > 1:
         return rehearse_ranks(cell)
-    record = rehearse(cell, serves=serves)
+    with nullcontext() if draws else _as_measured():
+        record = rehearse(cell, serves=serves)
     gc.collect()
     gc.freeze()  # launches collect often, which takes its time with a framework loaded
     evidence.only_new_collected = _collected  # which would unfreeze them
