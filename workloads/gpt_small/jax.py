@@ -61,8 +61,8 @@ class Gpt(nn.Module):
     def attend(self, projected: jax.Array, cache: jax.Array | None, at: jax.Array | None) -> Any:
         """Attention over (batch, positions, 3 * width), from each position to itself and those before it; the cache."""
         batch, positions, _ = projected.shape
-        parts = projected.reshape(batch, positions, 3, self.spec.heads, -1)
-        query, key, value = (parts[:, :, part] for part in range(3))
+        parts = jnp.split(projected, 3, axis=-1)
+        query, key, value = (part.reshape(batch, positions, self.spec.heads, -1) for part in parts)
         if cache is not None:
             both, place = jnp.stack([key, value]), 0 if at is None else at
             cache = jax.lax.dynamic_update_slice_in_dim(cache, both, place, 2)
@@ -95,9 +95,10 @@ def _block(name: str, model: Gpt, x: jax.Array, cache: jax.Array | None = None, 
 def plain_attention(query: jax.Array, key: jax.Array, value: jax.Array, before: jax.Array) -> jax.Array:
     """The formula, for (batch, positions, heads, head width); the softmax in float32 at least."""
     wide = jnp.promote_types(query.dtype, jnp.float32)
-    scores = jnp.einsum("bqhd,bkhd->bhqk", query * query.shape[-1] ** -0.5, key)
+    query, key, value = (part.swapaxes(1, 2) for part in (query, key, value))
+    scores = jnp.einsum("bhqd,bhkd->bhqk", query * query.shape[-1] ** -0.5, key)
     weights = nn.softmax(jnp.where(before, scores.astype(wide), -jnp.inf))
-    return jnp.einsum("bhqk,bkhd->bqhd", weights.astype(query.dtype), value)
+    return jnp.einsum("bhqk,bhkd->bhqd", weights.astype(query.dtype), value).swapaxes(1, 2)
 
 
 def build(

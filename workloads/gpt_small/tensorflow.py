@@ -60,7 +60,7 @@ class Block(keras.Model):
         _, positions, width = projected.shape
         head = width // (3 * self.heads)
         parts = tf.transpose(tf.reshape(projected, (-1, positions, 3, self.heads, head)), (2, 0, 3, 1, 4))
-        query, key, value = parts[0], parts[1], parts[2]
+        query, key, value = tf.unstack(parts)
         before = tf.constant(np.tri(positions, dtype=bool))
         if cache is not None and at is None:
             cache = tf.pad(parts[1:], [[0, 0]] * 3 + [[0, self.length - positions], [0, 0]])
@@ -114,7 +114,7 @@ def plain_attention(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, before: 
     """The formula, for (batch, heads, positions, head width); the softmax in ``wide``, which is float32 at least."""
     scale = tf.constant(query.shape[-1] ** -0.5, query.dtype)  # a cast would round it to float32 in any type
     scores = tf.matmul(query * scale, key, transpose_b=True)
-    weights = tf.nn.softmax(tf.where(before, tf.cast(scores, wide), -np.inf))
+    weights = tf.nn.softmax(tf.cast(scores, wide) + tf.where(before, tf.zeros((), wide), -np.inf))
     return tf.matmul(tf.cast(weights, value.dtype), value)
 
 

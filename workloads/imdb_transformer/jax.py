@@ -61,8 +61,9 @@ class Transformer(nn.Module):
     def attend(self, projected: jax.Array, count: jax.Array) -> jax.Array:
         """Attention over (batch, positions, 3 * width), whose keys are the first ``count`` (batch,) positions."""
         batch, positions, _ = projected.shape
-        parts = projected.reshape(batch, positions, 3, self.spec.heads, -1)
-        query, key, value = (parts[:, :, part] for part in range(3))
+        # A split's gradient is one copy; that of three slices fills and adds up three arrays.
+        parts = jnp.split(projected, 3, axis=-1)
+        query, key, value = (part.reshape(batch, positions, self.spec.heads, -1) for part in parts)
         if self.kernel == "fused":
             lengths = {"key_value_seq_lengths": count}
             attended = jax.nn.dot_product_attention(query, key, value, **lengths, implementation="cudnn")
@@ -101,10 +102,12 @@ def moved(tokens: jax.Array, positions: int) -> tuple[jax.Array, jax.Array]:
 def plain_attention(query: jax.Array, key: jax.Array, value: jax.Array, count: jax.Array) -> jax.Array:
     """The formula, for (batch, positions, heads, head width); the softmax in float32 at least."""
     wide = jnp.promote_types(query.dtype, jnp.float32)
-    scores = jnp.einsum("bqhd,bkhd->bhqk", query * query.shape[-1] ** -0.5, key)
-    words = jnp.arange(key.shape[1]) < count[:, None, None, None]
+    # Heads first, once for all products: those of the gradient would bring each operand into this order by itself.
+    query, key, value = (part.swapaxes(1, 2) for part in (query, key, value))
+    scores = jnp.einsum("bhqd,bhkd->bhqk", query * query.shape[-1] ** -0.5, key)
+    words = jnp.arange(key.shape[2]) < count[:, None, None, None]
     weights = nn.softmax(jnp.where(words, scores.astype(wide), -jnp.inf))
-    return jnp.einsum("bhqk,bkhd->bqhd", weights.astype(query.dtype), value)
+    return jnp.einsum("bhqk,bhkd->bhqd", weights.astype(query.dtype), value).swapaxes(1, 2)
 
 
 def build(

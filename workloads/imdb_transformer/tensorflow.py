@@ -81,11 +81,14 @@ class Attention(keras.layers.Layer):
         _, positions, width = projected.shape
         head = width // (3 * self.heads)
         parts = tf.transpose(tf.reshape(projected, (-1, positions, 3, self.heads, head)), (2, 0, 3, 1, 4))
-        query, key, value = parts[0], parts[1], parts[2]
+        # The gradient of this is one copy; that of three slices fills and adds up three tensors.
+        query, key, value = tf.unstack(parts)
         scale = tf.constant(head**-0.5, query.dtype)  # a cast would round it to float32 in any type
         scores = tf.matmul(query * scale, key, transpose_b=True)
-        scores = tf.where(words[:, None, None] > 0, tf.cast(scores, self.variable_dtype), -np.inf)
-        attended = tf.matmul(tf.cast(tf.nn.softmax(scores), value.dtype), value)
+        # Added, since a choice between whole tensors would be made again for the gradient.
+        mask = tf.where(words[:, None, None] > 0, tf.zeros((), self.variable_dtype), -np.inf)
+        weights = tf.nn.softmax(tf.cast(scores, self.variable_dtype) + mask)
+        attended = tf.matmul(tf.cast(weights, value.dtype), value)
         return tf.reshape(tf.transpose(attended, (0, 2, 1, 3)), (-1, positions, width // 3))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -105,8 +107,14 @@ def take_threads(cell: Cell) -> dict[str, int]:
     """
     if not cell.threads:
         return {}
-    names = (Path(task, "comm").read_text(encoding="utf-8") for task in Path("/proc/self/task").iterdir())
-    return threads_in_force(cell, threads=sum(name.startswith("tf_XLAEigen") for name in names))
+    return threads_in_force(cell, threads=sum(name.startswith("tf_XLAEigen") for name in _names_of_threads()))
+
+
+def _names_of_threads(tasks: Path = Path("/proc/self/task")) -> Iterator[str]:
+    """The names of this process's threads; one that ends meanwhile has none any more."""
+    for task in tasks.iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            yield Path(task, "comm").read_text(encoding="utf-8")
 
 
 def reset_memory(device: str) -> None:
