@@ -24,7 +24,7 @@ from suite.plan.command.common import LOCAL
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import CONTROL, LEAST_TESTED
 from suite.record.files.saved import SCHEMA
-from suite.session.advice import advice, unmeasured
+from suite.session.advice import advice, why_nothing_measured
 from suite.session.engines import options as engine_options
 from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
@@ -32,7 +32,7 @@ from suite.session.launches import interpreters, settings
 from suite.session.launches.launch import LaunchError
 from suite.session.observers import chosen as observing
 from suite.session.run import Run
-from suite.session.storage import SaveError, name_fits, save_failed, saved_whole, shorten_name
+from suite.session.storage import SaveError, name_fits, save_failed, saving_whole, shorten_name
 from suite.session.terminal import PytestTerminal
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError
@@ -254,7 +254,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
     benchmarks = getattr(config, "_benchmarksession", None)  # has no public name
     try:
-        with saved_whole(benchmarks):
+        with saving_whole(benchmarks):
             if benchmarks and not benchmarks.benchmarks:
                 if run and run.failed:
                     save_failed(config, benchmarks)
@@ -291,7 +291,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 def _why_unmeasured(config: pytest.Config) -> str:
     """Why a session that was to launch something measured nothing; empty where it measured or had nothing to do."""
-    return unmeasured(config.stash.get(_RUN, None)) if _LAUNCHES in config.stash else ""
+    return why_nothing_measured(config.stash.get(_RUN, None)) if _LAUNCHES in config.stash else ""
 
 
 _LAUNCHES = pytest.StashKey[dict[str, tuple[Cell, int]]]()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from suite.analysis.bottlenecks.explained_pairs import ComparedRows, Pair, compared, pairs
+from suite.analysis.bottlenecks.explained_pairs import ComparedRows, Pair, group_by_base, pairs
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.axes import Base
 from suite.analysis.rows.groups import Group, RowKey
@@ -60,4 +60,4 @@ class Findings:
     @cached_property
     def compared(self) -> list[ComparedRows]:
         """The rows with a profile, by what they are compared with."""
-        return compared(self.group, self.base)
+        return group_by_base(self.group, self.base)

@@ -15,7 +15,7 @@ from typing import Any
 GROUPS = "framework_training_suite."
 
 
-def installed(kind: str) -> tuple[Any, ...]:
+def load_installed(kind: str) -> tuple[Any, ...]:
     """The declarations of this kind, such as ``settings``, that installed packages add."""
     return tuple(entry.load() for entry in _entries().select(group=f"{GROUPS}{kind}")) if _is_extended() else ()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.catalog import installed
+from suite.catalog import load_installed
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ _ALL = (
 )
 
 #: By name.
-DEVICES: dict[str, Device] = {each.name: each for each in (*_ALL, *installed("devices"))}
+DEVICES: dict[str, Device] = {each.name: each for each in (*_ALL, *load_installed("devices"))}
 
 #: The names of those with a memory and a clock of their own.
 ACCELERATORS = tuple(name for name, each in DEVICES.items() if each.is_accelerator)

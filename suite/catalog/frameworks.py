@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 
-from suite.catalog import installed
+from suite.catalog import load_installed
 
 #: The share of a GPU's memory that PyTorch's and JAX's allocators may take, both counted from the whole card. By
 #: default JAX takes 75 % and PyTorch all, so the largest batches would come from unequal budgets. The rest is for what
@@ -130,7 +130,9 @@ JAX = Framework(
 )  # fmt: skip
 
 #: By name, in the order in which tables and plots show them.
-FRAMEWORKS: dict[str, Framework] = {each.name: each for each in (PYTORCH, TENSORFLOW, JAX, *installed("frameworks"))}
+FRAMEWORKS: dict[str, Framework] = {
+    each.name: each for each in (PYTORCH, TENSORFLOW, JAX, *load_installed("frameworks"))
+}
 
 #: All compile modes: first the usual one of each framework.
 COMPILES = tuple(

@@ -197,6 +197,6 @@ _DECLARED = (
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _DECLARED}
 
 
-def monitored() -> list[Metric]:
+def monitor_metrics() -> list[Metric]:
     """Returns the metrics in a table's second part, most of them the monitor's."""
     return [metric for metric in METRICS.values() if not metric.headline]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from suite.catalog import installed
+from suite.catalog import load_installed
 
 #: Where the worker has the steps of the suite's own phases.
 _TRAINING, _INFERENCE = "suite.worker.launch.phases", "suite.worker.launch.inference"
@@ -61,7 +61,7 @@ _ALL = (
 )  # fmt: skip
 
 #: By name, in the order in which they are shown.
-PHASES: dict[str, Phase] = {each.name: each for each in (*_ALL, *installed("phases"))}
+PHASES: dict[str, Phase] = {each.name: each for each in (*_ALL, *load_installed("phases"))}
 
 #: The first phase, which every launch has.
 TRAIN = "train"

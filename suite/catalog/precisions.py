@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from suite.catalog import installed
+from suite.catalog import load_installed
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ _ALL = (
 )  # fmt: skip
 
 #: By name, in the order in which tables show them.
-PRECISIONS: dict[str, Precision] = {each.name: each for each in (*_ALL, *installed("precisions"))}
+PRECISIONS: dict[str, Precision] = {each.name: each for each in (*_ALL, *load_installed("precisions"))}
 
 
-def searched(gpu: bool) -> tuple[str, ...]:
+def default_precisions(gpu: bool) -> tuple[str, ...]:
     """The precisions that a search takes without being asked, on a GPU or on a CPU."""
     return tuple(each.name for each in PRECISIONS.values() if each.is_searched and (gpu or not each.gpu_only))

@@ -10,10 +10,10 @@ import re
 from dataclasses import MISSING
 from typing import Any
 
-from suite.catalog import installed
+from suite.catalog import load_installed
 from suite.catalog.frameworks import COMPILES, FRAMEWORKS, NOT_MEASURED, STRATEGIES
 from suite.catalog.loaders import LOADERS, Loader
-from suite.catalog.precisions import PRECISIONS, searched
+from suite.catalog.precisions import PRECISIONS, default_precisions
 from suite.catalog.setting import VERSION, Count, Loaders, Releases, Setting
 from workloads.spec import WORKLOADS, read_declaration
 
@@ -65,7 +65,7 @@ _ALL = (
     Setting(
         name="precision", default="fp32", choices=tuple(PRECISIONS), help=f"{_some(PRECISIONS)} (default: fp32)",
         meaning="number format", words="{}", phrases=("in {}", "in", "precisions"), sort_place=1, is_always_named=True,
-        search=(",".join(searched(gpu=False)), ",".join(searched(gpu=True))),
+        search=(",".join(default_precisions(gpu=False)), ",".join(default_precisions(gpu=True))),
     ),
     Count(
         name="batch", default=32, counts="a number of samples, or auto", is_found=True, example_counts="32,64",
@@ -186,7 +186,7 @@ _ALL = (
 )  # fmt: skip
 
 #: By name, in the order of the fields of `suite.plan.cell.Cell`.
-SETTINGS: dict[str, Setting] = {each.name: each for each in (*_ALL, *installed("settings"))}
+SETTINGS: dict[str, Setting] = {each.name: each for each in (*_ALL, *load_installed("settings"))}
 
 #: In the order of an id.
 BY_ID = tuple(sorted(SETTINGS.values(), key=lambda each: each.id_place))

@@ -18,7 +18,7 @@ from suite.analysis.rows.metrics import Prices
 from suite.analysis.statistics.regress import Change, changes
 from suite.compare import bundles
 from suite.compare.options import parse
-from suite.compare.show import left_alone, show
+from suite.compare.show import report_left_alone, show
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
 from suite.report.format.terminal import Terminal
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output folder that cannot be written.
     """
     options = parse(arguments)
-    submitted = bundles.named(options.run) if options.publish else []
+    submitted = bundles.find_bundles(options.run) if options.publish else []
     if len(submitted) > 1:  # of other machines, so each gets a report of its own
         return max(_compare(Namespace(**{**vars(options), "run": [str(path)]})) for path in submitted)
     return _compare(options)
@@ -47,7 +47,7 @@ def _compare(options: Namespace) -> int:
         sys.stdout.reconfigure(errors="replace")  # a dash must not end a comparison in an ASCII terminal
     try:
         paths, notes = find(options.run, options.storage)
-        submitted = " ".join(bundles.checked(path) for path in paths if options.publish and bundles.is_bundle(path))
+        submitted = " ".join(bundles.check(path) for path in paths if options.publish and bundles.is_bundle(path))
         with waiting("reading the launches") as describe:
             loaded = load(paths)
             describe("comparing the launches")
@@ -86,7 +86,7 @@ def _compare(options: Namespace) -> int:
         print(f"note: {clean(note)}", file=sys.stderr)
     if options.verbose or options.format != "terminal":  # else the screen has said it
         written = f"written to {folder}: report.html, tables, launches, plots"
-        print(left_alone(folder) if stands else written, file=sys.stderr)
+        print(report_left_alone(folder) if stands else written, file=sys.stderr)
     if options.publish:
         print(f"published: {options.publish / INDEX}", file=sys.stderr)
     return _regressions(*speed_changes, options.fail_if) if speed_changes else 0

@@ -17,13 +17,13 @@ def is_bundle(path: Path) -> bool:
     return path.suffix == SUFFIX
 
 
-def named(runs: Sequence[str]) -> list[Path]:
+def find_bundles(runs: Sequence[str]) -> list[Path]:
     """The bundles that a command line names, in folders too, if it names nothing else."""
     paths = [path for run in map(Path, runs) for path in (sorted(run.glob(f"*{SUFFIX}")) if run.is_dir() else [run])]
     return paths if all(map(is_bundle, paths)) else []
 
 
-def checked(path: Path) -> str:
+def check(path: Path) -> str:
     """What the rules say of a bundle, in words. Raises `LoadError` if one refuses it, and `OSError`."""
     answers = verify(path)
     if words := refusal(answers):

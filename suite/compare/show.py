@@ -47,11 +47,11 @@ def show(compared: Compared, notes: Sequence[str], options: Namespace, folder: P
     elif options.why:
         _why(terminal, compared, [*incomplete, *notes])
     else:
-        report = left_alone(folder) if stands else f"Full report: {folder / REPORT}"
+        report = report_left_alone(folder) if stands else f"Full report: {folder / REPORT}"
         _screen(terminal, compared, [*incomplete, *notes], report)
 
 
-def left_alone(folder: Path) -> str:
+def report_left_alone(folder: Path) -> str:
     """Returns that files of an earlier comparison stay, and how to write this one."""
     return f"{folder} was left as it is; --output DIR writes this comparison"
 

@@ -129,7 +129,7 @@ def curves(record: Record) -> dict[str, list[Point]]:
     return {name: points for name, points in lines.items() if points}
 
 
-def started_s(record: Record) -> float:
+def start_of(record: Record) -> float:
     """When the launch began, in seconds since 1970; 0 where the record does not say."""
     return seconds_of(record.started)
 

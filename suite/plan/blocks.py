@@ -24,7 +24,7 @@ def blocks(cells: Sequence[Cell], launches: int, seed: int, control: bool = Fals
     ratio.
     """
     order = []
-    twice = controlled(cells) if control else ""
+    twice = framework_of_control(cells) if control else ""
     for block in range(launches):
         shuffled = [(cell, block) for cell in cells]
         shuffled += [(cell, CONTROL + block) for cell in cells if cell.framework == twice]
@@ -33,7 +33,7 @@ def blocks(cells: Sequence[Cell], launches: int, seed: int, control: bool = Fals
     return order
 
 
-def controlled(cells: Iterable[Cell]) -> str:
+def framework_of_control(cells: Iterable[Cell]) -> str:
     """The framework whose cells the A/A control launches twice: the first of `FRAMEWORKS` that the cells have."""
     present = {cell.framework for cell in cells}
     return next((name for name in FRAMEWORKS if name in present), FRAMEWORKS[0])

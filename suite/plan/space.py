@@ -9,8 +9,8 @@ from suite.catalog.settings import SETTINGS
 from suite.catalog.suggest import unknown
 from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import Matrix, MatrixError
-from suite.plan.sweeps.named import named
-from suite.plan.sweeps.sweep import Axes, parsed, swept, usual
+from suite.plan.sweeps.named import union_of_names
+from suite.plan.sweeps.sweep import Axes, parse_values, swept, usual
 
 #: The values of an axis that is searched without a list of its own, on a CPU and on a GPU.
 #: `max` compiles for minutes on a CPU, and DALI needs an extra.
@@ -26,12 +26,12 @@ ALL = "all"
 SIZES_OF_WORK = ("batch", "accumulate")
 
 
-def searched(text: str | None, gpu: bool) -> Axes:
+def search_axes(text: str | None, gpu: bool) -> Axes:
     """The axes in a comma list, or ``all``, with the machine's values. Raises `MatrixError`."""
     values, names = DEFAULTS[gpu], dict.fromkeys((text or "").split(",") if text else ())
     if strange := next((name for name in names if name not in (*values, ALL)), None):
         raise MatrixError(f"--search: {unknown('axis', strange, (*values, ALL))}")
-    return {axis: parsed(axis, values[axis]) for axis in (values if ALL in names else names)}
+    return {axis: parse_values(axis, values[axis]) for axis in (values if ALL in names else names)}
 
 
 def space(matrices: Sequence[str], axes: Axes, gpu: bool) -> Matrix:
@@ -39,7 +39,7 @@ def space(matrices: Sequence[str], axes: Axes, gpu: bool) -> Matrix:
 
     Raises `MatrixError`.
     """
-    base = named(matrices, gpu) if matrices else usual(gpu)
+    base = union_of_names(matrices, gpu) if matrices else usual(gpu)
     chosen = swept(base, axes) if axes else base
     cells = tuple(dict.fromkeys(chosen.cells))
     if any(cell.recipe for cell in cells):
@@ -49,7 +49,7 @@ def space(matrices: Sequence[str], axes: Axes, gpu: bool) -> Matrix:
     return replace(chosen, cells=cells)
 
 
-def trained(chosen: Matrix, recipe: str) -> Matrix:
+def with_recipe(chosen: Matrix, recipe: str) -> Matrix:
     """The same cells trained to their end by a recipe. Raises `MatrixError` where a batch is to be found first."""
     if any(cell.batch == AUTO for cell in chosen.cells):
         raise MatrixError("--batch auto would train to the end in every try; give the batch sizes")

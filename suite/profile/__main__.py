@@ -25,7 +25,7 @@ from suite.plan.command.common import (
 )  # fmt: skip
 from suite.plan.matrix import MatrixError, smoke
 from suite.profile.chosen import ChoiceError, chosen
-from suite.profile.shown import opening, profiled, views
+from suite.profile.shown import costs_of, opening, views
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.terminal import Terminal
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     restore_handlers = interruptible()
     try:
-        records, folder = launched(cell.but(size=options.size or cell.size, compile=cell.compile), options)
+        records, folder = launch(cell.but(size=options.size or cell.size, compile=cell.compile), options)
     except (LaunchError, JournalError, DataError, OSError) as error:
         print(f"suite.profile: {clean(error, 1000)}", file=sys.stderr)
         return 2
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     finally:
         restore_handlers()
-    profile = profiled(records)
+    profile = costs_of(records)
     if profile is None:
         log = f"{folder}/*.log"
         reasons = {f"{each.outcome.status}: {each.outcome.reason}" for each in records if not each.outcome.ok}
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def launched(cell: Cell, options: argparse.Namespace) -> tuple[list[Record], Path]:
+def launch(cell: Cell, options: argparse.Namespace) -> tuple[list[Record], Path]:
     """The launches of the cell, and the folder of their traces. Raises `LaunchError` and others of the session."""
     settings = Settings.of(options, "profile", options.launches, smoke().plan, profile=True)
     records, run = launch_all(settings, [(cell, number) for number in range(options.launches)])

@@ -19,7 +19,7 @@ from suite.report.tables.breakdowns import remarks
 NAME_MOST = 60
 
 
-def profiled(records: Sequence[Record]) -> Costs | None:
+def costs_of(records: Sequence[Record]) -> Costs | None:
     """Returns the costs of the one cell that these launches are of; None without any profile."""
     rows = [row for each in group(Launch(record, "profile", "") for record in records) for row in each.rows]
     return next((profile for row in rows if (profile := costs(row))), None)

@@ -10,7 +10,7 @@ from pathlib import Path
 from suite.plan.cell import FRAMEWORKS, SIZES
 from suite.prove.numbers import Given, Numbers
 from suite.prove.output import verdict
-from suite.prove.questions import GivenError, answer, given, prepared, workload_at
+from suite.prove.questions import GivenError, answer, collect_given, workload_at, write_given
 from suite.record.text import clean
 from suite.session.interrupts import interruptible
 from suite.session.launches.launch import LaunchError, scratch_folder
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         workload = workload_at(options.path)
         frameworks = list(dict.fromkeys(options.framework or registry.frameworks_of(workload)))
         spec = specification(workload, options.size)
-        of = given(workload, spec, options.weights)
+        of = collect_given(workload, spec, options.weights)
         print(f"{workload}, size {options.size}: {spec.parameters:,} parameters, {', '.join(frameworks)}; float64, CPU")
         found = _ask(workload, frameworks, options.size, of)
     except (GivenError, DataError, registry.RegistryError, OSError, KeyError) as error:
@@ -74,7 +74,7 @@ def _ask(workload: str, frameworks: list[str], size: str, of: Given) -> list[Num
     """The answers of those that gave one; the others' reasons are printed."""
     found = []
     with scratch_folder() as folder:
-        prepared(of, Path(folder))
+        write_given(of, Path(folder))
         for framework in frameworks:
             try:
                 with waiting(f"asking {framework}"):

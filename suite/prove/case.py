@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from suite.prove.compare import Place
-from suite.prove.draws import Compared, compared
+from suite.prove.draws import Compared, compare_layers
 from suite.prove.numbers import EXPLAINED, Given, Layer, Numbers, distance, layers
 from workloads.data.dataset import Array
 
@@ -42,7 +42,7 @@ class Case:
     @cached_property
     def draws(self) -> list[Compared]:
         """The passes with dropout of both, layer by layer."""
-        return list(compared(self.one, self.other, self.given))
+        return list(compare_layers(self.one, self.other, self.given))
 
     @property
     def sides(self) -> tuple[tuple[str, str], ...]:

@@ -92,7 +92,7 @@ CAUSES = (
 )
 
 
-def likely(case: Case) -> list[tuple[Cause, str]]:
+def find_causes(case: Case) -> list[tuple[Cause, str]]:
     """The causes that explain the numbers, with what was found; each name once."""
     found: dict[str, tuple[Cause, str]] = {}
     for cause in CAUSES if case.place.reached else ():

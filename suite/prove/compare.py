@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from suite.prove.draws import compared, silent
+from suite.prove.draws import compare_layers, silent
 from suite.prove.numbers import TOLERANCE, Given, Layer, Numbers, distance, distances, layers, same
 from workloads.data.dataset import Array
 
@@ -83,7 +83,7 @@ def first_difference(one: Numbers, other: Numbers, given: Given, found: list[Che
     elif failed.name == "evaluation":
         layer = _first_statistics(one, other, given)
     elif failed.name == "dropout":
-        layer = next((each.layer for each in compared(one, other, given) if each.words), None)
+        layer = next((each.layer for each in compare_layers(one, other, given) if each.words), None)
     return Place(failed.name, layer, tensor=tensor)
 
 
@@ -153,7 +153,9 @@ def _evaluation(one: Numbers, other: Numbers) -> Check:
 
 
 def _dropout(one: Numbers, other: Numbers, given: Given) -> Check:
-    words = next((f"{each.words}, before {each.layer.name}" for each in compared(one, other, given) if each.words), "")
+    words = next(
+        (f"{each.words}, before {each.layer.name}" for each in compare_layers(one, other, given) if each.words), ""
+    )
     if not words and (unseen := silent(one, other, given)):
         rates = " and ".join(f"{rate:g}" for rate in given.dropout)
         return Check(

@@ -212,7 +212,7 @@ class Compared:
         return f"inputs spread by {one.spread**0.5:.1%} over the passes against {other.spread**0.5:.1%}"
 
 
-def compared(one: Numbers, other: Numbers, given: Given) -> Iterator[Compared]:
+def compare_layers(one: Numbers, other: Numbers, given: Given) -> Iterator[Compared]:
     """Every layer with floating-point inputs of which both have passes, in the order in which the first calls them."""
     order = {name: at for at, name in enumerate(_tensors_by_call(other))}
     both = list(layers(one, other, given))
@@ -229,7 +229,7 @@ def silent(one: Numbers, other: Numbers, given: Given) -> list[str]:
     """The frameworks whose passes show no draw at any layer, though the spec has a dropout."""
     if not any(given.dropout):
         return []
-    seen = list(compared(one, other, given))
+    seen = list(compare_layers(one, other, given))
     sides = ([each.one for each in seen], [each.other for each in seen])
     return [
         numbers.framework

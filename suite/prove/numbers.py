@@ -95,7 +95,7 @@ class Layer:
         """What both sides have under this name, in the layout that brings them nearest to each other."""
         if name not in self.one or name not in self.other:
             return None
-        return aligned(self.one[name], self.other[name])
+        return align(self.one[name], self.other[name])
 
 
 def layers(one: Numbers, other: Numbers, given: Given) -> Iterator[Layer]:
@@ -133,7 +133,7 @@ def distances(one: Mapping[str, Array], other: Mapping[str, Array]) -> dict[str,
     return {name: distance(one[name], other[name]) if name in one and name in other else np.inf for name in names}
 
 
-def aligned(one: Array, other: Array) -> tuple[Array, Array] | None:
+def align(one: Array, other: Array) -> tuple[Array, Array] | None:
     """Both arrays in a common shape, the nearest of those that their axes allow; None if there is none.
 
     The frameworks' channels stand last or second, their time steps first or second, and a recurrent layer returns all
@@ -156,7 +156,7 @@ def same(pair: tuple[Array, Array] | None, tolerance: float = TOLERANCE) -> bool
     return pair is None or distance(*pair) <= tolerance
 
 
-def shuffled(pair: tuple[Array, Array] | None) -> bool:
+def is_shuffled(pair: tuple[Array, Array] | None) -> bool:
     """Whether every sample has the same values, in another order."""
     if pair is None or same(pair):
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.prove.case import Case
-from suite.prove.causes import likely
+from suite.prove.causes import find_causes
 from suite.prove.compare import Check, Place, checks, first_difference
 from suite.prove.numbers import TOLERANCE, Given, Numbers, distance
 from suite.record.text import clean
@@ -41,7 +41,7 @@ def explanation(one: Numbers, other: Numbers, given: Given, found: list[Check]) 
     lines = [f"  differs first: {where(place, case.before.name if case.before else '')}"]
     if place.layer is not None and (gap := _gap(place)) is not None:
         lines[0] += f", by {gap:.1e}"
-    causes = likely(case)
+    causes = find_causes(case)
     for cause, words in causes:
         lines += [f"  likely cause:  {cause.name}: {words}", f"  what to do:    {cause.remedy}"]
     if not causes and place.reached:

@@ -48,14 +48,14 @@ def workload_at(place: str) -> str:
     return found[0]
 
 
-def given(workload: str, spec: WorkloadSpec, weights: str | None = None) -> Given:
+def collect_given(workload: str, spec: WorkloadSpec, weights: str | None = None) -> Given:
     """Weights, from a file if one is named, and batches. Raises `GivenError`, or `DataError` for its own data."""
     data = spec.arrange(data_of(workload) if spec.data == OWN else synthetic.generate(spec.data, SAMPLES, 2 * BATCH))
     length = getattr(spec, "length", None)
     source = Batches(data, BATCH, SEED, length)
     batches = [source[number] for number in range(STEPS)]
     inputs, labels, _ = next(iter(evaluation_batches(data, BATCH, length)))
-    tensors = of_checkpoint(Path(weights), workload, spec) if weights else drawn(spec)
+    tensors = of_checkpoint(Path(weights), workload, spec) if weights else draw_weights(spec)
     return Given(tensors, [*batches, (inputs, labels)], rates(spec))
 
 
@@ -65,7 +65,7 @@ def rates(spec: WorkloadSpec) -> tuple[float, ...]:
     return tuple(map(float, found)) if np.issubdtype(found.dtype, np.number) else ()
 
 
-def drawn(spec: WorkloadSpec) -> dict[str, Array]:
+def draw_weights(spec: WorkloadSpec) -> dict[str, Array]:
     """The initial weights of a seed, with draws added where a tensor is constant."""
     generator = np.random.default_rng(SEED)
     return {
@@ -98,7 +98,7 @@ def of_checkpoint(path: Path, workload: str, spec: WorkloadSpec) -> dict[str, Ar
     return {name: np.asarray(arrays[name]) for name in expected}
 
 
-def prepared(of: Given, folder: Path) -> None:
+def write_given(of: Given, folder: Path) -> None:
     """Write what every framework is given, for `answer`."""
     contents: dict[str, Any] = {f"weights/{name}": array for name, array in of.weights.items()}
     for number, (inputs, labels) in enumerate(of.batches):

@@ -20,7 +20,7 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL
 from suite.plan.schema import SchemaError, decode, step_into
 from suite.record.inference import Inference
-from suite.record.parts.bounds import explained, outside
+from suite.record.parts.bounds import explain, outside
 from suite.record.parts.evidence import Identity
 from suite.record.parts.history import (
     COUNT_MOST,
@@ -228,7 +228,7 @@ class Record:
             place = _impossible(getattr(self, name))
             _require(place is None, f"{name}{place} is not finite, or beyond {NUMBER_MOST:g}")
             problem = next(outside(getattr(self, name)), None)
-            _require(problem is None, f"{name}{explained(problem)}" if problem else "")
+            _require(problem is None, f"{name}{explain(problem)}" if problem else "")
         batch = self.effective_batch
         usable = type(batch) is int and (0 < batch <= COUNT_MOST or not (batch or self.outcome.ok))
         _require(usable, f"settings say batch {reprlib.repr(batch)}")

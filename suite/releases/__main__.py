@@ -11,7 +11,7 @@ from suite.catalog.setting import INSTALLED
 from suite.plan.command.choice import one_of
 from suite.plan.command.common import command_parser
 from suite.plan.matrix import MatrixError
-from suite.plan.sweeps.sweep import parsed
+from suite.plan.sweeps.sweep import parse_values
 from suite.record.text import clean
 from suite.releases.environments import Environment, build, built, folder, remove, size_of
 from suite.releases.index import releases, resolve
@@ -67,7 +67,7 @@ def _parse_names(framework: str | None, text: str | None) -> list[tuple[str, str
     """The frameworks and releases of a list. Raises `MatrixError`."""
     if text is None:
         return []
-    values = parsed("release", text if "=" in text or not framework else f"{framework}={text}")
+    values = parse_values("release", text if "=" in text or not framework else f"{framework}={text}")
     chosen = [value.partition("=") for value in resolve(values)]
     if wrong := next((name for name, _, release in chosen if release in ("", INSTALLED)), ""):
         raise MatrixError(f"{wrong} names no release; write a version, such as {wrong}=0.9.2")

@@ -20,7 +20,7 @@ from suite.record.files.scratch import scratch
 from suite.record.parts.environment import LOCK_FILE
 from suite.releases.locks import Locked, download_size, lock_text, read_pylock
 from suite.releases.pythons import Python, pythons
-from suite.releases.tools import ReleaseError, Tool, UnresolvedError, python_of, run, tool
+from suite.releases.tools import ReleaseError, Tool, UnresolvedError, python_of, run_tool, tool
 from workloads.data.files import regular
 from workloads.data.prepare import cache_directory
 from workloads.data.progress import waiting
@@ -161,7 +161,7 @@ def _build(final: Path, python: Python, asked: Asked, say: Say) -> Environment:
     with scratch(final.parent, "building-") as temporary:
         place = temporary / "environment"
         with waiting(f"resolving {what} for Python {python.version}"):
-            run(by.create(str(place), python.path), what)
+            run_tool(by.create(str(place), python.path), what)
             files = _resolve(by, place, asked)
             size = download_size(files)
         _check_room(what, size, final.parent)
@@ -175,7 +175,7 @@ def _build(final: Path, python: Python, asked: Asked, say: Say) -> Environment:
                 done = sum(1 for _ in place.glob("lib/python3*/site-packages/*.dist-info"))
                 describe(f"installing {what}, {megabytes}: {done} of {len(files)} packages")
 
-            run(by.install(str(python_of(place)), str(lock)), what, watch)
+            run_tool(by.install(str(python_of(place)), str(lock)), what, watch)
         lock.rename(place / LOCK_FILE)
         place.rename(final)
     made = find(asked.framework, asked.release, final.parent)
@@ -192,7 +192,7 @@ def _resolve(by: Tool, place: Path, asked: Asked) -> list[Locked]:
         paths[name].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     lock = place.with_name("pylock.toml")
     files = (python_of(place), paths["requirements"], paths["constraints"], lock)
-    run(by.lock(*map(str, files)), asked.name)
+    run_tool(by.lock(*map(str, files)), asked.name)
     return read_pylock(lock.read_text(encoding="utf-8"))
 
 

@@ -67,7 +67,7 @@ def tool() -> Tool:
     return _pip()
 
 
-def run(command: list[str], what: str, watch: Callable[[], None] = lambda: None) -> None:
+def run_tool(command: list[str], what: str, watch: Callable[[], None] = lambda: None) -> None:
     """Run a tool to its end; ``watch`` is called every second. Raises `ReleaseError` with what went wrong."""
     if sys.platform == "linux":
         command = [sys.executable, "-I", "-S", "-c", _BOUND, *command]

@@ -45,7 +45,7 @@ def rebuild(
         if not release or too_old(framework, release) or os.environ.get(interpreter_variable(framework, release)):
             continue
         records = [each for cell, launches in stored.items() if cell.release == release for each in launches]
-        lock = stored_lock(name, [each for each in records if each.cell.framework == framework], runs)
+        lock = find_lock(name, [each for each in records if each.cell.framework == framework], runs)
         there = find(framework, release, folder)
         if there or folder:
             wanted.append((framework, release, lock))
@@ -61,11 +61,11 @@ def rebuild(
         minor, files = read_lock(lock) if lock else (None, {})
         versions = {name: version for name, (version, _) in files.items()}
         made = build(framework, release, say, wanted=versions, minor=minor, parent=folder)
-        say(f"{made.name}: {compared(made, lock)}")
+        say(f"{made.name}: {compare_locks(made, lock)}")
         os.environ[interpreter_variable(framework, release)] = str(made.python)
 
 
-def stored_lock(name: str, records: Sequence[Record], runs: Mapping[str, Any]) -> str:
+def find_lock(name: str, records: Sequence[Record], runs: Mapping[str, Any]) -> str:
     """The lock that the runs hold of a release, if it is the one that the records name; empty without one."""
     digests = {str(record.environment.get("lock")) for record in records if record.environment.get("lock")}
     for run in runs.values():
@@ -76,7 +76,7 @@ def stored_lock(name: str, records: Sequence[Record], runs: Mapping[str, Any]) -
     return ""
 
 
-def compared(made: Environment, lock: str) -> str:
+def compare_locks(made: Environment, lock: str) -> str:
     """How an environment differs from a stored lock, in words."""
     if not lock:
         return "nothing is known of the stored environment"

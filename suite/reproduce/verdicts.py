@@ -14,7 +14,7 @@ from itertools import combinations
 from statistics import median
 
 from suite.analysis.records.hardware import machine
-from suite.analysis.rows.environments import changed
+from suite.analysis.rows.environments import describe_changes
 from suite.analysis.statistics.inference import MARGIN, verdict, welch
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.record import Record
@@ -71,7 +71,7 @@ def differences(stored: Records, rerun: Records) -> list[str]:
         for name, (before, after) in pairs.items()
         if before != after
     ]
-    lines += changed(stored, rerun)
+    lines += describe_changes(stored, rerun)
     digests = [_distinct(r.environment.get("digest") for r in records) for records in (stored, rerun)]
     if digests[0] != digests[1] and not lines:
         lines.append("installed packages: they differ, but the versions in the records are the same")

@@ -31,7 +31,7 @@ def advice(run: Run, arguments: Sequence[str]) -> str:
     return ""
 
 
-def unmeasured(run: Run | None) -> str:
+def why_nothing_measured(run: Run | None) -> str:
     """Why a session that was to launch something measured nothing; empty where it measured."""
     records = run.records if run else []
     if any(record.outcome.ok for record in records):

@@ -35,7 +35,7 @@ def shorten_name(name: str) -> str:
 
 
 @contextlib.contextmanager
-def saved_whole(benchmarks: Any) -> Iterator[None]:
+def saving_whole(benchmarks: Any) -> Iterator[None]:
     """Have pytest-benchmark's session save by `save`; what cannot be written stops nothing that can.
 
     Raises `SaveError` at the end, with the first thing that could not be saved.

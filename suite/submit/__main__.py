@@ -14,7 +14,7 @@ from suite.analysis.records.load import LoadError, find
 from suite.plan.command.common import JOURNAL_FOLDER, add, command_parser
 from suite.record.bundle import SUFFIX, BundleError, write
 from suite.record.text import clean
-from suite.submit.contents import Contents, contents, shown
+from suite.submit.contents import Contents, contents, describe
 from suite.submit.privacy import names_in
 
 FOLDER = Path("results/submitted")
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         paths, notes = find([options.run] if options.run else [], options.storage)
         made = contents(paths[0], options.journals, redacted=options.redact, price_hour=options.price_hour)
-        for line in (*shown(made), *(f"note         {clean(note)}" for note in notes)):
+        for line in (*describe(made), *(f"note         {clean(note)}" for note in notes)):
             print(line)
         _check(made)
         if not options.yes and not _agrees():

@@ -19,7 +19,7 @@ from suite.record.parts.environment import digest_of
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.session.launches.launch import LaunchError, ask
-from suite.submit.privacy import described, hidden, public, unnamed
+from suite.submit.privacy import describe_run, hidden, public, remove_names
 from suite.verify.rule import VERSION
 
 #: Seconds that a framework's environment has to list its packages.
@@ -64,7 +64,7 @@ def contents(
         )
     hide = hidden()
     about = About(
-        FORMAT, __version__, VERSION, described(run, redacted), ordered, redacted,
+        FORMAT, __version__, VERSION, describe_run(run, redacted), ordered, redacted,
         tuple(_doctor()) if look and not redacted else (), installed, price_hour,
     )  # fmt: skip
     return Contents(about, [public(line, hide, redacted) for line in lines], records, tuple(notes))
@@ -109,10 +109,10 @@ def _find_installed(records: list[Record]) -> Iterator[tuple[str, tuple[str, ...
 def _doctor() -> Iterator[str]:
     """What the doctor says of this machine and its GPUs."""
     for finding in (*checks.host(), *checks.gpus()[1]):
-        yield clean(unnamed(f"{finding.status}: {finding.area}: {finding.text}"), 500)
+        yield clean(remove_names(f"{finding.status}: {finding.area}: {finding.text}"), 500)
 
 
-def shown(made: Contents) -> Iterator[str]:
+def describe(made: Contents) -> Iterator[str]:
     """Lines that say what the bundle has in it, and what it tells of the machine."""
     about, records = made.about, made.records
     first = next((record for record in records if record.outcome.ok), records[0])

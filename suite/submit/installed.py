@@ -7,13 +7,13 @@ import json
 import sys
 from pathlib import Path
 
-from suite.record.parts.environment import installed
+from suite.record.parts.environment import list_distributions
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--answer", type=Path, required=True)
-    parser.parse_args().answer.write_text(json.dumps(sorted(installed())), encoding="utf-8")
+    parser.parse_args().answer.write_text(json.dumps(sorted(list_distributions())), encoding="utf-8")
     return 0
 
 

@@ -27,7 +27,7 @@ _IDENTIFIERS = re.compile(
 )
 
 
-def unnamed(text: str) -> str:
+def remove_names(text: str) -> str:
     """The text without paths, names, and what `_IDENTIFIERS` finds."""
     return _IDENTIFIERS.sub("<name>", redact(text))
 
@@ -47,9 +47,9 @@ def public(line: Mapping[str, Any], hide: Callable[[str], str], more: bool = Fal
     if line.get("log"):  # which says what a library likes, and no rule reads it
         made["log"] = []
     if isinstance(outcome := line.get("outcome"), dict) and outcome.get("reason"):
-        made["outcome"] = outcome | {"reason": "" if more else unnamed(outcome["reason"])}
+        made["outcome"] = outcome | {"reason": "" if more else remove_names(outcome["reason"])}
     if isinstance(environment := line.get("environment"), dict) and "variables" in environment:
-        values = {name: unnamed(str(value)) for name, value in environment["variables"].items()}
+        values = {name: remove_names(str(value)) for name, value in environment["variables"].items()}
         others = {name: value for name, value in environment.items() if name != "variables"}
         made["environment"] = others if more else others | {"variables": values}
     if isinstance(metrics := line.get("metrics"), dict) and isinstance(metrics.get("gpus"), list):
@@ -57,11 +57,11 @@ def public(line: Mapping[str, Any], hide: Callable[[str], str], more: bool = Fal
     if isinstance(ranks := line.get("ranks"), dict) and ranks.get("interface"):
         made["ranks"] = ranks | {"interface": "" if more else hide(ranks["interface"])}
     if isinstance(run := line.get("run"), dict):
-        made["run"] = described(run, more) | ({"host": hide(str(run["host"]))} if run.get("host") else {})
+        made["run"] = describe_run(run, more) | ({"host": hide(str(run["host"]))} if run.get("host") else {})
     return made
 
 
-def described(run: Mapping[str, Any], more: bool) -> dict[str, Any]:
+def describe_run(run: Mapping[str, Any], more: bool) -> dict[str, Any]:
     """The description of a run; with ``more``, of what was typed only whether ``-k`` was, which changes the order."""
     typed = run.get("typed")
     if not (more and isinstance(typed, dict)):

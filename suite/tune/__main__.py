@@ -26,7 +26,7 @@ from suite.tune.answer import print_answers, write_answers
 from suite.tune.loop import Loop
 from suite.tune.options import ANSWERS, Search
 from suite.tune.screen import Screen
-from suite.tune.support import refuse_unmeasurable, unsupported
+from suite.tune.support import find_unsupported, refuse_unmeasurable
 from workloads.data.dataset import DataError
 from workloads.data.progress import waiting
 from workloads.registry import RegistryError
@@ -61,7 +61,7 @@ def _find_excluded(search: Search) -> dict[Cell, str]:
     if search.options.no_probe or search.options.on != LOCAL:  # this host's frameworks are not those of a cluster
         return {}
     with waiting("asking the frameworks which precisions they support"):
-        excluded = unsupported(search.cells)
+        excluded = find_unsupported(search.cells)
     if len(excluded) == len(search.cells):
         raise MatrixError(f"no cell can run here: {next(iter(excluded.values()))}")
     return excluded
@@ -84,7 +84,7 @@ def _search(search: Search, excluded: dict[Cell, str], arguments: Sequence[str])
             status, problem = 2, clean(error, 1000)
         finally:
             run.close()
-    resume = continued(arguments, str(run.info["id"]), spent=not status)
+    resume = continuing_command(arguments, str(run.info["id"]), spent=not status)
     if problem:
         print(f"suite.tune: {problem}; {count_launches(run.done)} kept. Continue with: {resume}", file=sys.stderr)
     if not run.records and not status:
@@ -105,7 +105,7 @@ def _end(run: Run, races: Sequence[Race], search: Search, resume: str) -> int:
     return int(not any(race.recommended for race in races))
 
 
-def continued(arguments: Sequence[str], run: str, spent: bool = False) -> str:
+def continuing_command(arguments: Sequence[str], run: str, spent: bool = False) -> str:
     """The command that continues a search with these arguments; one whose budget is spent needs a larger one."""
     others: list[str] = []
     for at, argument in enumerate(arguments):
@@ -119,7 +119,7 @@ def continued(arguments: Sequence[str], run: str, spent: bool = False) -> str:
 def _settings(search: Search) -> Settings:
     return Settings.of(
         search.options, f"tune-{search.chosen.name}", 1, search.chosen.plan, search=search.question.to_json(),
-        sweep=command_line.typed(search.options) or None, target=search.question.target,
+        sweep=command_line.axes_text(search.options) or None, target=search.question.target,
     )  # fmt: skip
 
 

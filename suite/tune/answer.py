@@ -16,13 +16,13 @@ from suite.report.text.search import (
     command,
     cost,
     findings,
-    flagged,
     outs,
     risk,
+    say_flagged,
+    say_untried,
     standing,
     summary,
     title,
-    untried,
     verdict,
 )
 
@@ -46,7 +46,13 @@ def print_answers(races: Sequence[Race], records: Sequence[Record], resume: str,
             terminal.say("What each setting brought, over pairs of cells that differ in nothing else:")
             terminal.show_grid(grid)
         terminal.print()
-        for line in [untried(race), *outs(race), flagged(race), risk(race), cost(race, seconds_of(race, records))]:
+        for line in [
+            say_untried(race),
+            *outs(race),
+            say_flagged(race),
+            risk(race),
+            cost(race, seconds_of(race, records)),
+        ]:
             if line:
                 terminal.say(line)
         if not race.over:
@@ -61,7 +67,7 @@ def write_answers(races: Iterable[Race], records: Sequence[Record], folder: Path
     (folder / "answer.json").write_text(json.dumps({**run, "races": races_json}, indent=1) + "\n", encoding="utf-8")
     with (folder / "answer.txt").open("w", encoding="utf-8") as file:
         print_answers(races, records, "python -m suite.tune --resume", file)
-    with plots.styled():
+    with plots.use_style():
         for race in races:
             if plot := race_plot(race):
                 cell = race.cells[0]

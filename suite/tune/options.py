@@ -31,13 +31,13 @@ from suite.plan.command.common import (
     add,
     check_numbers,
     command_parser,
-    joined,
+    join_values,
 )  # fmt: skip
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, Budget, Question, budget, check, limit, objectives
-from suite.plan.space import ALL, DEFAULTS, searched, space, trained
-from suite.plan.sweeps.sweep import AXES, described, parsed
+from suite.plan.space import ALL, DEFAULTS, search_axes, space, with_recipe
+from suite.plan.sweeps.sweep import AXES, describe_axes, parse_values
 from suite.session.engines import options as engine_options
 from workloads import registry
 from workloads.recipes import RECIPES
@@ -154,9 +154,9 @@ def search(options: argparse.Namespace) -> Search:
     )  # fmt: skip
     check(question)
     gpu = has_gpu() and options.device != "cpu"
-    chosen = space(options.matrix or [], {**searched(options.search, gpu), **axes(options)}, gpu)
+    chosen = space(options.matrix or [], {**search_axes(options.search, gpu), **axes(options)}, gpu)
     if question.target is not None:
-        chosen = trained(chosen, options.recipe)
+        chosen = with_recipe(chosen, options.recipe)
     if len(chosen.cells) < 2:
         raise MatrixError(f"there is only one cell, {chosen.cells[0].id}: list values of an axis, or --search {ALL}")
     plan = chosen.plan if options.min_window is None else with_windows(chosen.plan, options.min_window, "--min-window")
@@ -175,9 +175,11 @@ def usual_budget(cells: int, trained: bool = False) -> int:
 
 def axes(options: argparse.Namespace) -> dict[str, tuple[Any, ...]]:
     """The axes of the command line with their values. Raises `MatrixError` or `CellError`."""
-    return {axis: parsed(axis, text) for axis in AXES if (text := joined(getattr(options, axis))) is not None}
+    return {
+        axis: parse_values(axis, text) for axis in AXES if (text := join_values(getattr(options, axis))) is not None
+    }
 
 
-def typed(options: argparse.Namespace) -> str:
+def axes_text(options: argparse.Namespace) -> str:
     """The axes of the command line as text; empty without any."""
-    return described(axes(options))
+    return describe_axes(axes(options))

@@ -33,7 +33,7 @@ def refuse_unmeasurable(question: Question, on_cpu: bool) -> None:
         )
 
 
-def unsupported(cells: Iterable[Cell]) -> dict[Cell, str]:
+def find_unsupported(cells: Iterable[Cell]) -> dict[Cell, str]:
     """The cells whose framework or precision this machine lacks, with the reasons, as the frameworks themselves tell.
 
     A framework that gives no answer in time is not held to lack anything; its launches decide.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from suite.analysis.identity.verdicts import verdicts
-from suite.analysis.records.ledger import UNACCOUNTED, problems, unaccounted
+from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted, problems
 from suite.plan.cell import Cell
 from suite.record.record import Record
 from suite.verify.rule import FAILED, WARNING, Problem, Submission
@@ -44,7 +44,7 @@ def _figures(record: Record) -> Iterator[tuple[str, tuple[object, ...]]]:
         yield "the seconds of its evidence", tuple(sorted(record.identity.seconds.items()))
 
 
-def planned(run: Submission) -> Iterator[Problem]:
+def check_plan(run: Submission) -> Iterator[Problem]:
     """A cell has the whole evidence in its first launch, and digests of the same program in all others."""
     old = 0
     for cell, records in run.cells.items():
@@ -84,7 +84,7 @@ def same(run: Submission) -> Iterator[Problem]:
 def ledger(run: Submission) -> Iterator[Problem]:
     """Every step, batch and second is accounted for, and no rate is beyond the device's."""
     rows = {row.key: row.ok for each in run.groups for row in each.rows}
-    for key, words in unaccounted(rows).items():
+    for key, words in find_unaccounted(rows).items():
         found = [record for record in rows[key] if problems(record)] or rows[key]
         if all("contaminated" in record.flags for record in found):  # as a busy machine has it; the row is not ranked
             yield Problem(WARNING, f"{key[1].id} is not ranked: {words}", "measure on an idle machine")

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from suite.analysis.statistics.multiple_testing import standing
-from suite.plan.blocks import controlled
+from suite.plan.blocks import framework_of_control
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, SEQUENTIAL
 from suite.record.chain import BEFORE, digest
@@ -112,7 +112,7 @@ def _why_unshuffled(blocks: dict[int, list[tuple[Cell, int]]], seed: object) -> 
     planned = [shuffled[numbers.index(number)] for number in range(len(numbers))]
     cells = [cell for cell, copy in planned if not copy]
     controls = [cell for cell, copy in planned if copy]
-    twice = controlled(cells)
+    twice = framework_of_control(cells)
     if planned[: len(cells)] != [(cell, 0) for cell in cells] or (
         controls and controls != [cell for cell in cells if cell.framework == twice]
     ):

@@ -55,7 +55,9 @@ RULES = (
     Rule(
         8, "copies", "No two processes take equal times", "a launch, or its evidence, copied or scaled", evidence.copies
     ),
-    Rule(9, "evidence", "What is not proved is not ranked", "evidence missing, or of another cell", evidence.planned),
+    Rule(
+        9, "evidence", "What is not proved is not ranked", "evidence missing, or of another cell", evidence.check_plan
+    ),
     Rule(
         10, "same", "Only equal computations are compared", "a model, loader or optimizer that differs", evidence.same
     ),

@@ -11,7 +11,7 @@ from suite.analysis.identity.tolerances import TOLERANCE
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.conditions import facts
 from suite.analysis.rows.groups import group
-from suite.record.parts.environment import recorded
+from suite.record.parts.environment import select_variables
 from suite.record.record import Record
 from suite.report.tables.frame import Table, table
 from suite.reproduce.verdicts import differences
@@ -104,7 +104,7 @@ def test_launches_of_one_row_with_other_threads_forbid_its_ratios() -> None:
     "name", ["MALLOC_ARENA_MAX", "LD_PRELOAD", "PYTORCH_CUDA_ALLOC_CONF", "TF_GPU_ALLOCATOR", "NPROC"]
 )
 def test_another_allocator_or_number_of_threads_by_a_variable_is_recorded_and_a_caveat(name: str) -> None:
-    assert recorded({name: "1"}) == {name: "1"}
+    assert select_variables({name: "1"}) == {name: "1"}
     held = [under(r, {name: "1"} if r.cell.framework == "jax" else {}) for r in records.launches()]
     assert f"{name} 1 against unset" in rows(compared(held), "ratio_caveat")["jax"]
 

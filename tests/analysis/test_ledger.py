@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from suite.analysis.identity.verdicts import verdicts
-from suite.analysis.records.ledger import OVERFLOWS, UNACCOUNTED, _rate, problems, unaccounted
+from suite.analysis.records.ledger import OVERFLOWS, UNACCOUNTED, _rate, find_unaccounted, problems
 from suite.analysis.records.load import load
 from suite.analysis.statistics.fastest import find_fastest
 from suite.analysis.statistics.inference import LEAST
@@ -28,7 +28,7 @@ def test_no_published_launch_raises_an_alarm() -> None:
             if launch.record.outcome.ok:
                 rows.setdefault((launch.run, launch.record.cell), []).append(launch.record)
     assert sum(map(len, rows.values())) >= 495
-    assert unaccounted(rows) == {}
+    assert find_unaccounted(rows) == {}
     assert not [record.key for held in rows.values() for record in held if problems(record)]
 
 
@@ -94,16 +94,16 @@ def test_one_of_several_launches_is_enough() -> None:
     (found,) = verdicts({"row": [*others, wrong(first)]}).values()
     assert (found.kind, found.detail.endswith("(1 of 3 launches)")) == (UNACCOUNTED, True)
     differing = replace(first, identity=None)
-    assert unaccounted({"row": [differing]}) == {}
+    assert find_unaccounted({"row": [differing]}) == {}
 
 
 def test_phases_are_in_a_wrong_order_where_all_launches_have_them_so() -> None:
     half = next(fault for fault in FAULTS if fault.name == "half a batch in each training step")
     wrong, right = launched(half), launched(seed=2)
-    assert "of which that is a part (2 of 2 launches)" in unaccounted({"x": [wrong, wrong]})["x"]
-    assert unaccounted({"x": [wrong, right]}) == {}, "other work may disturb a phase of one launch"
+    assert "of which that is a part (2 of 2 launches)" in find_unaccounted({"x": [wrong, wrong]})["x"]
+    assert find_unaccounted({"x": [wrong, right]}) == {}, "other work may disturb a phase of one launch"
     lean = replace(right, phases={"train": right.phases["train"]})
-    assert "(1 of 2 launches)" in unaccounted({"x": [wrong, lean]})["x"], "which has one phase alone"
+    assert "(1 of 2 launches)" in find_unaccounted({"x": [wrong, lean]})["x"], "which has one phase alone"
 
 
 def test_what_failed_is_not_judged() -> None:
@@ -129,8 +129,8 @@ def test_the_peak_is_that_of_several_launches() -> None:
 
     alone = at(0.9, 0, peak=0.55e12)
     assert problems(alone) == []
-    assert unaccounted({"row": [alone, at(0.9, 1), at(0.9, 2)]}) == {}
-    (found,) = unaccounted({"row": [at(0.9, 0), at(0.9, 1), at(1.1, 2)]}).values()
+    assert find_unaccounted({"row": [alone, at(0.9, 1), at(0.9, 2)]}) == {}
+    (found,) = find_unaccounted({"row": [at(0.9, 0), at(0.9, 1), at(1.1, 2)]}).values()
     assert found.endswith("of the highest rate that was measured (1 of 3 launches)")
     assert problems(at(2.1, 0))
 

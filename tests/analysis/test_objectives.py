@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from suite.analysis.search.objectives import figure_of, score, shown, value, why_none
+from suite.analysis.search.objectives import figure_of, format_value, score, value, why_none
 from suite.plan.objective import KINDS, Question, objectives
 from tests.records import record, timed, trained
 
@@ -72,5 +72,10 @@ def test_more_of_a_score_is_better_and_gives_the_quantity_back(name: str) -> Non
 
 
 def test_quantities_are_shown_with_their_units() -> None:
-    told = [shown(1234.4, "samples/s"), shown(0.0123, "step-latency"), shown(3 * 2**30, "memory"), shown(None, "cost")]
+    told = [
+        format_value(1234.4, "samples/s"),
+        format_value(0.0123, "step-latency"),
+        format_value(3 * 2**30, "memory"),
+        format_value(None, "cost"),
+    ]
     assert told == ["1,234 samples/s", "12.3 ms", "3.00 GiB", "\u2013"]

@@ -12,11 +12,11 @@ from suite.analysis.statistics.inference import MARGIN, Paired
 from suite.analysis.statistics.sequential import (
     Design,
     boundaries,
+    last_look,
     look_at,
     looks,
     sequential_p,
     spent,
-    stopped,
 )
 from suite.plan.measuring import FIRST_LOOK as FIRST
 from suite.plan.measuring import LAST_LOOK as MOST
@@ -68,7 +68,7 @@ def _score(chance: float) -> float:
 
 
 def after(*logs: float, common: float = 0.02**2) -> Paired | None:
-    return stopped(dict(enumerate(logs)), dict.fromkeys(range(100), common))
+    return last_look(dict(enumerate(logs)), dict.fromkeys(range(100), common))
 
 
 def test_three_blocks_are_not_looked_at() -> None:
@@ -108,7 +108,7 @@ def test_what_was_sure_stays_sure() -> None:
 def test_blocks_after_the_last_look_are_no_part_of_it() -> None:
     logs = dict(enumerate([0.1, -0.1, 0.1, -0.1, 0.1, *[0.5] * 10]))
     common = dict.fromkeys(logs, 0.01)
-    assert stopped(logs, common, Design(most=5)) == stopped(dict(list(logs.items())[:5]), common, Design(most=5))
+    assert last_look(logs, common, Design(most=5)) == last_look(dict(list(logs.items())[:5]), common, Design(most=5))
 
 
 def test_pairs_share_their_variance() -> None:
@@ -120,6 +120,6 @@ def test_pairs_share_their_variance() -> None:
 
 def test_pairs_may_miss_blocks() -> None:
     logs = {block: 0.3 + 0.01 * (block % 2) for block in (0, 2, 3, 7)}
-    found = stopped(logs, {7: 0.01**2})
+    found = last_look(logs, {7: 0.01**2})
     assert found
     assert found.blocks == 4

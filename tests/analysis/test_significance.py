@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from suite.analysis.search import significance
-from suite.analysis.search.significance import LEVEL, dominated, share, spent, tied, worse
+from suite.analysis.search.significance import LEVEL, all_tie, find_dominated, share, spent, worse
 from suite.analysis.statistics.two_way import fit
 from tests.studies.tune import rates
 from tests.studies.tune_methods import ours
@@ -50,26 +50,26 @@ def test_the_looks_together_spend_the_level() -> None:
 
 def test_after_one_block_nothing_goes_however_far_behind() -> None:
     assert not worse(np.log([[1.0, 0.69, 0.2]]), EVERY, 0.02).any()
-    assert not dominated([np.log([[1.0, 0.69, 0.2]])] * 2, EVERY, 0.02).any()
+    assert not find_dominated([np.log([[1.0, 0.69, 0.2]])] * 2, EVERY, 0.02).any()
 
 
 def test_what_is_significant_but_within_the_margin_stays_and_ties() -> None:
     scores = np.log([[1.0, 0.99, 0.97]] * 3) + np.array([[0.0], [0.1], [-0.2]])
     assert worse(scores, EVERY, 0.02).tolist() == [False, False, True]
-    assert not tied(scores, EVERY, 0.02)
-    assert tied(scores, np.array([True, True, False]), 0.02)
+    assert not all_tie(scores, EVERY, 0.02)
+    assert all_tie(scores, np.array([True, True, False]), 0.02)
 
 
 def test_noise_drops_nothing_and_shows_no_tie() -> None:
     scores = np.random.default_rng(1).normal(0, 0.05, (3, 3))
     assert not worse(scores, EVERY, 0.02).any()
-    assert not tied(scores, EVERY, 0.02)
+    assert not all_tie(scores, EVERY, 0.02)
 
 
 def test_a_cell_goes_that_another_beats_in_one_objective_and_matches_in_the_other() -> None:
     noise = np.random.default_rng(2).normal(0, 0.001, (2, 4, 3))
     speed, memory = np.log([1.0, 0.8, 0.8]) + noise[0], np.log([1.0, 1.0, 1.5]) + noise[1]
-    assert dominated([speed, memory], EVERY, 0.02).tolist() == [False, True, False]
+    assert find_dominated([speed, memory], EVERY, 0.02).tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("name", ["0005 cnn, drift 20 %", "0010 cnn, outliers 5 %", "0003 lstm, two speeds"])

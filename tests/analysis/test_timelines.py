@@ -10,7 +10,7 @@ import pytest
 from suite.analysis.rows.timelines import trace
 from suite.record.record import Record
 from suite.report.plots.kinds.energy import energy, together
-from suite.report.plots.kinds.timeline import rounded_up, timeline
+from suite.report.plots.kinds.timeline import round_up, timeline
 from suite.report.tables.curves import consumptions, unbeaten
 from tests import records
 from tests.drawn import said
@@ -107,4 +107,4 @@ def test_a_timeline_of_hundreds_of_cells_says_how_many_it_leaves_out() -> None:
 
 def test_scales_end_on_round_numbers() -> None:
     values = [0.0, 0.021, 1.0, 1.4, 2.1, 9.9, 480.0, 1000.0]
-    assert [rounded_up(value) for value in values] == pytest.approx([1.0, 0.03, 1.0, 1.5, 3.0, 10.0, 500.0, 1000.0])
+    assert [round_up(value) for value in values] == pytest.approx([1.0, 0.03, 1.0, 1.5, 3.0, 10.0, 500.0, 1000.0])

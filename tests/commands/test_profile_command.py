@@ -89,7 +89,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, *held: Record) -> list[Cell]:
         asked.append(cell)
         return list(held), Path("results/journals/run-a")
 
-    monkeypatch.setattr(command, "launched", launch)
+    monkeypatch.setattr(command, "launch", launch)
     return asked
 
 

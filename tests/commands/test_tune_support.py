@@ -12,7 +12,7 @@ from suite.monitor.gpu import NvmlError
 from suite.plan.matrix import MatrixError
 from suite.plan.objective import Question, objectives
 from suite.tune import support
-from suite.tune.support import refuse_unmeasurable, unsupported
+from suite.tune.support import find_unsupported, refuse_unmeasurable
 from tests.tuning import cells
 
 JOULES = Question(objectives("joules/sample"))
@@ -69,6 +69,6 @@ def test_frameworks_say_themselves_what_they_lack(monkeypatch: pytest.MonkeyPatc
         "jax": {"lack": "no answer", "error": "gave no answer"},
     }
     monkeypatch.setattr(support, "answer_of", lambda name, _: answers[name])
-    lacking = unsupported(cells())
+    lacking = find_unsupported(cells())
     assert {(cell.framework, cell.precision) for cell in lacking} == {("pytorch", "bf16")}
     assert set(lacking.values()) == {"unsupported: needs a newer processor"}

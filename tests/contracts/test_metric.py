@@ -15,7 +15,7 @@ from suite.compare.__main__ import main
 from suite.report import plots
 from suite.report.json.comparison import json_schema, to_json
 from suite.report.tables.frame import table
-from suite.report.tables.launch_columns import documented
+from suite.report.tables.launch_columns import document_columns
 from suite.report.tables.words import legend
 from tests import records
 from tests.shown import in_markdown, terminal
@@ -58,6 +58,6 @@ def test_it_is_in_the_json_and_its_schema() -> None:
 
 
 def test_it_is_in_the_reference_of_columns_and_of_metrics() -> None:
-    text = documented()
+    text = document_columns()
     assert f"| `{FAKE.name}` | number | {FAKE.unit} | {FAKE.meaning} |" in text
     assert f"| `{FAKE.name}` | {FAKE.unit} | \u2013 | yes | {FAKE.meaning} |" in text

@@ -11,8 +11,8 @@ from suite.analysis.identity.tolerances import TOLERANCE, tolerance_of
 from suite.new.__main__ import main as new
 from suite.plan.cell import KERNELS_OF, WORKLOADS, Cell
 from suite.plan.matrix import MatrixError
-from suite.plan.settings.strategies import normalised_apart, not_measured
-from suite.plan.sweeps.sweep import parsed, swept, usual
+from suite.plan.settings.strategies import has_local_statistics, why_not_measured
+from suite.plan.sweeps.sweep import parse_values, swept, usual
 from suite.report.format import names
 from suite.worker.frameworks import UnsupportedError, check
 from tests.prove.mistakes import forget
@@ -61,8 +61,8 @@ def test_what_it_declares_is_used(fake: str) -> None:
         check(cell.but(kernel="scan"), "cpu")
     with pytest.raises(UnsupportedError, match="own_fake is one block"):
         check(cell.but(checkpointing="on"), "cpu")
-    assert not not_measured(Cell(fake, "pytorch", devices=2, strategy="split"))
-    assert normalised_apart(Cell(fake, "pytorch", devices=2))
+    assert not why_not_measured(Cell(fake, "pytorch", devices=2, strategy="split"))
+    assert has_local_statistics(Cell(fake, "pytorch", devices=2))
     bounds = tolerance_of(fake, "fp32", cuda=False)
     assert bounds
     assert (bounds.losses, bounds.provisional) == (1e-6, False)
@@ -72,7 +72,7 @@ def test_what_it_declares_is_used(fake: str) -> None:
 
 
 def test_it_is_an_option_an_id_and_a_name_in_tables(fake: str) -> None:
-    assert parsed("workload", fake) == (fake,)
+    assert parse_values("workload", fake) == (fake,)
     cells = swept(usual(gpu=False), {"workload": (fake,), "kernel": ("auto", "fused", "scan")}).cells
     assert {cell.kernel for cell in cells} == {"auto", "fused"}
     assert cells[0].id.startswith("own_fake-pytorch-")
@@ -86,7 +86,7 @@ def test_without_its_folder_it_is_unknown_and_its_records_are_read() -> None:
     assert bounds.provisional
     assert names.workload_title(NAME) == NAME
     with pytest.raises((MatrixError, ValueError)):
-        parsed("workload", NAME)
+        parse_values("workload", NAME)
 
 
 def test_the_suite_s_own_declare_what_is_listed() -> None:

@@ -105,7 +105,7 @@ def test_a_strangers_record_becomes_plain_text() -> None:
     assert all(text.isprintable() and len(text) <= contents.TEXT_MOST for text in texts)
     names = [*contents.figures(record), *contents.curves(record)]
     assert not [name for name in names if not re.fullmatch(r"[\w.+-]+", name) or ".." in name]
-    assert contents.started_s(record) == contents.took_s(record) == 0.0
+    assert contents.start_of(record) == contents.took_s(record) == 0.0
 
 
 def test_a_second_try_of_a_launch_is_another_launch() -> None:

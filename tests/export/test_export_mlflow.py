@@ -57,7 +57,7 @@ def test_a_run_is_found_again_with_parameters_metrics_and_record(mlflow_server: 
     assert [(each.step, each.value) for each in sorted(history, key=lambda each: each.step)] == [
         (point.step, pytest.approx(point.value)) for point in points
     ]
-    assert history[0].timestamp >= pytorch.info.start_time == 1000 * contents.started_s(held[0])
+    assert history[0].timestamp >= pytorch.info.start_time == 1000 * contents.start_of(held[0])
     kept = Path(client.download_artifacts(jax.info.run_id, "record.json", str(tmp_path)))
     assert Record.from_json(json.loads(kept.read_text())).cell == held[1].cell
     experiment = session.info.experiment_id

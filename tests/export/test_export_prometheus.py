@@ -40,7 +40,7 @@ def test_both_formats_hold_every_launch(tmp_path: Path) -> None:
     assert {sample.name for sample in plain} <= {family.series for family in STORED}
     assert [(s.name, s.labels, s.value) for s in plain] == [(s.name, s.labels, s.value) for s in moments]
     assert {sample.timestamp for sample in plain} == {None}
-    assert {float(sample.timestamp) for sample in moments} == {contents.started_s(held[0])}
+    assert {float(sample.timestamp) for sample in moments} == {contents.start_of(held[0])}
     (rate,) = [
         s for s in plain if s.name == f"{PREFIX}launch_samples_per_second" and s.labels["phase"] == "train"
         and s.labels["recipe"] == ""

@@ -59,7 +59,7 @@ def test_scalars_steps_moments_and_settings_are_read_back(tmp_path: Path) -> Non
     assert found.keys() == {f"{record.cell.id}-launch0" for record in held}
     launch = found[f"{held[0].cell.id}-launch0"]
     points = contents.curves(held[0])["train.window_step_s"]
-    begin_s = contents.started_s(held[0])
+    begin_s = contents.start_of(held[0])
     assert launch["scalars"]["train/window_step_s"] == [
         [point.step, pytest.approx(point.value), pytest.approx(begin_s + point.at_s)] for point in points
     ]

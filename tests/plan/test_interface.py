@@ -7,12 +7,12 @@ import pytest
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.matrix import matrix
 from suite.plan.settings.frameworks import VARIABLES, variables_of
-from suite.plan.sweeps.sweep import parsed, swept, usual
+from suite.plan.sweeps.sweep import parse_values, swept, usual
 from suite.profile.chosen import ChoiceError, chosen
 
 
 def test_an_interface_is_crossed_with_other_axes() -> None:
-    axes = {"workload": ("imdb_lstm",), "framework": ("jax",), "interface": parsed("interface", "native,keras")}
+    axes = {"workload": ("imdb_lstm",), "framework": ("jax",), "interface": parse_values("interface", "native,keras")}
     assert [cell.interface for cell in swept(usual(gpu=False), axes).cells] == ["native", "keras"]
 
 

@@ -9,7 +9,7 @@ from suite.catalog.setting import is_open, version_key
 from suite.plan.cell import Cell, CellError
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.settings.frameworks import interpreter_variable, too_old
-from suite.plan.sweeps.sweep import described, parsed, swept, usual
+from suite.plan.sweeps.sweep import describe_axes, parse_values, swept, usual
 from suite.profile.chosen import chosen
 from tests.documents import ROOT
 
@@ -17,7 +17,7 @@ ORDER = ["0.6", "0.9.0.dev20260101", "0.9.0a1", "0.9.0rc1", "0.9.0", "0.9.0.post
 
 
 def sweep(**texts: str) -> Matrix:
-    return swept(usual(gpu=False), {axis: parsed(axis, text) for axis, text in texts.items()})
+    return swept(usual(gpu=False), {axis: parse_values(axis, text) for axis, text in texts.items()})
 
 
 def test_a_cell_without_a_release_is_as_it_was() -> None:
@@ -59,9 +59,9 @@ def test_frameworks_that_are_named_stay_beside_the_releases_of_another() -> None
 
 
 def test_axes_as_text_can_be_typed_again() -> None:
-    axes = {"release": parsed("release", "jax=0.9.2,0.10.2")}
-    assert described(axes) == "release jax=0.9.2,jax=0.10.2"
-    assert parsed("release", described(axes).split()[1]) == axes["release"]
+    axes = {"release": parse_values("release", "jax=0.9.2,0.10.2")}
+    assert describe_axes(axes) == "release jax=0.9.2,jax=0.10.2"
+    assert parse_values("release", describe_axes(axes).split()[1]) == axes["release"]
 
 
 @pytest.mark.parametrize(

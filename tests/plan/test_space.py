@@ -8,8 +8,8 @@ import pytest
 
 from suite.plan.cell import AUTO, Cell, Loader
 from suite.plan.matrix import MatrixError
-from suite.plan.space import DEFAULTS, lacking_too, larger_than, searched, space, trained, workloads
-from suite.plan.sweeps.sweep import AXES, parsed
+from suite.plan.space import DEFAULTS, lacking_too, larger_than, search_axes, space, with_recipe, workloads
+from suite.plan.sweeps.sweep import AXES, parse_values
 
 
 def test_axes_that_are_not_named_stay_as_usual() -> None:
@@ -18,14 +18,14 @@ def test_axes_that_are_not_named_stay_as_usual() -> None:
     assert len(cells) == 4
     assert {(cell.precision, cell.loader.id) for cell in cells} == {("fp32", "tuned")}
     assert {(cell.framework, cell.compile) for cell in cells} == {("jax", "compile"), ("tensorflow", "graph")}
-    found = searched("precision", gpu=False)
+    found = search_axes("precision", gpu=False)
     assert {cell.precision for cell in space([], {**found, **given}, gpu=False).cells} == {"fp32", "bf16"}
     with pytest.raises(MatrixError, match="--search: unknown axis 'batches'; did you mean 'batch'"):
-        searched("batches", gpu=False)
+        search_axes("batches", gpu=False)
 
 
 def test_all_axes_are_searched_over_the_values_of_the_machine() -> None:
-    axes = {**searched("all", gpu=False), "workload": ("imdb_lstm",), "precision": ("fp32",)}
+    axes = {**search_axes("all", gpu=False), "workload": ("imdb_lstm",), "precision": ("fp32",)}
     cells = space([], axes, gpu=False).cells
     assert {cell.precision for cell in cells} == {"fp32"}
     assert {cell.batch for cell in cells} == {32, 64, 128}
@@ -49,15 +49,15 @@ def test_a_matrix_or_a_file_gives_its_own_cells_and_options_replace_their_axes(t
 def test_the_defaults_are_values_of_their_axes(gpu: bool) -> None:
     for axis, text in DEFAULTS[gpu].items():
         assert axis in AXES
-        assert parsed(axis, text)
+        assert parse_values(axis, text)
     assert space([], {}, gpu).cells
 
 
 def test_trainings_to_the_end_need_a_batch_and_come_by_the_objective_only() -> None:
     chosen = space([], {"batch": (AUTO,)}, gpu=False)
     with pytest.raises(MatrixError, match="give the batch sizes"):
-        trained(chosen, "modern")
-    cells = trained(space([], {"batch": (32,)}, gpu=False), "modern").cells
+        with_recipe(chosen, "modern")
+    cells = with_recipe(space([], {"batch": (32,)}, gpu=False), "modern").cells
     assert {cell.recipe for cell in cells} == {"modern"}
     assert {cell.compile for cell in cells} == {"eager", "graph", "compile"}
     with pytest.raises(MatrixError, match="name no such matrix"):

@@ -10,10 +10,10 @@ from suite.plan.cell import STRATEGIES_OF, Cell
 from suite.plan.settings.strategies import (
     NORMALISED,
     NOT_MEASURED,
-    measured_of,
-    normalised_apart,
-    not_measured,
-    not_served,
+    has_local_statistics,
+    measured_strategies,
+    why_not_measured,
+    why_not_served,
 )
 
 
@@ -21,10 +21,10 @@ from suite.plan.settings.strategies import (
 def test_each_strategy_is_measured_or_unsupported_with_the_reason(framework: str) -> None:
     for strategy in STRATEGIES_OF[framework]:
         workload = NORMALISED[0] if strategy == "synchronised" else "imdb_lstm"
-        reason = not_measured(Cell(workload, framework, devices=2, strategy=strategy))
+        reason = why_not_measured(Cell(workload, framework, devices=2, strategy=strategy))
         assert bool(reason) == (strategy in NOT_MEASURED)
-    assert "split" in measured_of(framework)
-    assert not not_measured(Cell("imdb_lstm", framework, compile="max"))
+    assert "split" in measured_strategies(framework)
+    assert not why_not_measured(Cell("imdb_lstm", framework, compile="max"))
 
 
 @pytest.mark.parametrize(("framework", "settings", "words"), [
@@ -44,17 +44,17 @@ def test_each_strategy_is_measured_or_unsupported_with_the_reason(framework: str
 ])  # fmt: skip
 def test_what_cannot_be_measured_says_why(framework: str, settings: dict[str, Any], words: str) -> None:
     cell = Cell(**{"workload": "imdb_lstm", "framework": framework, "devices": 2, "strategy": "split"} | settings)
-    assert words in not_measured(cell)
+    assert words in why_not_measured(cell)
 
 
 def test_devices_normalise_apart_but_where_the_statistics_are_of_the_whole_batch() -> None:
     cells = [Cell(NORMALISED[0], name, devices=2, strategy=s) for name, own in STRATEGIES_OF.items() for s in own]
-    together = {(cell.framework, cell.strategy) for cell in cells if not normalised_apart(cell)}
+    together = {(cell.framework, cell.strategy) for cell in cells if not has_local_statistics(cell)}
     assert together >= {("tensorflow", "synchronised"), ("jax", "jit"), ("jax", "split")}
     assert not together & {("pytorch", "ddp"), ("tensorflow", "multiworker"), ("jax", "shard-map"), ("jax", "local")}
-    assert not normalised_apart(Cell(NORMALISED[0], "jax"))
-    assert not normalised_apart(Cell("cifar100_cnn", "jax", devices=2))
-    assert not not_measured(Cell(NORMALISED[0], "jax", devices=2, strategy="jit", recipe="modern"))
+    assert not has_local_statistics(Cell(NORMALISED[0], "jax"))
+    assert not has_local_statistics(Cell("cifar100_cnn", "jax", devices=2))
+    assert not why_not_measured(Cell(NORMALISED[0], "jax", devices=2, strategy="jit", recipe="modern"))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_devices_normalise_apart_but_where_the_statistics_are_of_the_whole_batch
 )
 @pytest.mark.parametrize("devices", [2, 4])
 def test_jax_divides_the_weights_of_any_workload_over_any_number_of_devices(workload: str, devices: int) -> None:
-    assert not not_measured(Cell(workload, "jax", devices=devices, strategy="split"))
+    assert not why_not_measured(Cell(workload, "jax", devices=devices, strategy="split"))
 
 
 @pytest.mark.parametrize(("framework", "strategy", "processes", "samples"), [
@@ -78,6 +78,6 @@ def test_a_process_takes_its_devices_share_or_all_where_the_model_is_divided(
 
 def test_inference_is_measured_on_one_device_by_the_suite_s_own_loop() -> None:
     one = Cell("imdb_lstm", "pytorch")
-    assert not not_served(one)
-    assert "on one device; leave infer out" in not_served(one.but(devices=2))
-    assert "with the interface native" in not_served(one.but(interface="keras"))
+    assert not why_not_served(one)
+    assert "on one device; leave infer out" in why_not_served(one.but(devices=2))
+    assert "with the interface native" in why_not_served(one.but(interface="keras"))

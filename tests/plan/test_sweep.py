@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from suite.plan.blocks import blocks, controlled
+from suite.plan.blocks import blocks, framework_of_control
 from suite.plan.cell import AUTO, COMPILES_OF, FRAMEWORKS, Cell, CellError, Loader
 from suite.plan.matrix import STUDIED, Matrix, MatrixError, default, matrix, smoke
 from suite.plan.matrix import gpu as gpu_matrix
-from suite.plan.sweeps.named import named
-from suite.plan.sweeps.sweep import AXES, VALUES_MOST, described, parsed, swept, usual
+from suite.plan.sweeps.named import union_of_names
+from suite.plan.sweeps.sweep import AXES, VALUES_MOST, describe_axes, parse_values, swept, usual
 
 ROOT = Path(__file__).parents[2]
 
 
 def sweep(base: Matrix | None = None, **texts: str) -> Matrix:
-    return swept(base or usual(gpu=False), {axis: parsed(axis, text) for axis, text in texts.items()})
+    return swept(base or usual(gpu=False), {axis: parse_values(axis, text) for axis, text in texts.items()})
 
 
 def values(found: Matrix, axis: str) -> set[object]:
@@ -145,9 +145,9 @@ def test_the_name_of_a_sweep_holds_its_values_unless_it_gets_too_long() -> None:
 
 def test_a_sweep_is_described_as_it_is_typed() -> None:
     texts = {"batch": "32,auto", "compile": "usual,max", "loader": "w2-pinned"}
-    axes = {axis: parsed(axis, text) for axis, text in texts.items()}
-    assert described(axes) == "batch 32,auto compile usual,max loader w2-pinned"
-    assert described({}) == ""
+    axes = {axis: parse_values(axis, text) for axis, text in texts.items()}
+    assert describe_axes(axes) == "batch 32,auto compile usual,max loader w2-pinned"
+    assert describe_axes({}) == ""
 
 
 def test_the_order_of_launches_does_not_depend_on_the_order_of_options() -> None:
@@ -186,29 +186,29 @@ def test_an_empty_value_is_refused_with_an_example(axis: str) -> None:
     with pytest.raises(
         MatrixError, match=rf"^--{axis} is ''; write values with commas between them, such as [\w.=-]+,[\w.]+"
     ):
-        parsed(axis, "")
+        parse_values(axis, "")
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "²", "9" * 99])
 @pytest.mark.parametrize("axis", ["batch", "accumulate"])
 def test_a_count_is_a_whole_number(axis: str, text: str) -> None:
     with pytest.raises(MatrixError, match=rf"--{axis} is '.*'; write a number of"):
-        parsed(axis, text)
+        parse_values(axis, text)
 
 
 def test_matrices_can_be_listed_with_commas() -> None:
-    both = named(["precision,batch"], gpu=False)
-    assert both == named(["precision", "batch"], gpu=False)
+    both = union_of_names(["precision,batch"], gpu=False)
+    assert both == union_of_names(["precision", "batch"], gpu=False)
     assert both.name == "precision+batch"
     with pytest.raises(MatrixError, match="--matrix is 'batch,'; write names with commas between them"):
-        named(["batch,"], gpu=False)
+        union_of_names(["batch,"], gpu=False)
 
 
 def test_without_pytorch_the_control_is_of_the_next_framework() -> None:
     cells = sweep(framework="jax,tensorflow").cells
-    assert controlled(cells) == "tensorflow"
+    assert framework_of_control(cells) == "tensorflow"
     assert sum(cell.framework == "tensorflow" for cell, _ in blocks(cells, 1, 0, control=True)) == 4
-    assert controlled(smoke().cells) == "pytorch"
+    assert framework_of_control(smoke().cells) == "pytorch"
 
 
 def test_the_default_matrix_compiles_and_does_not_compile() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import MatrixError, check_size, matrix
-from suite.plan.sweeps.named import named
-from suite.plan.sweeps.sweep import parsed, swept, usual
+from suite.plan.sweeps.named import union_of_names
+from suite.plan.sweeps.sweep import parse_values, swept, usual
 
 
 @pytest.fixture(autouse=True)
@@ -25,15 +25,19 @@ def written(text: str, name: str = "sweep.toml") -> str:
 
 def test_a_file_says_the_same_as_the_options() -> None:
     text = 'workload = "imdb_lstm"\nframework = ["jax", "pytorch"]\nbatch = [32, "auto"]\nloader = ["tuned", "w2"]\n'
-    found = named([written(text, "mine.toml")], gpu=False)
+    found = union_of_names([written(text, "mine.toml")], gpu=False)
     options = {"workload": "imdb_lstm", "framework": "jax,pytorch", "batch": "32,auto", "loader": "tuned,w2"}
-    assert found.cells == swept(usual(gpu=False), {axis: parsed(axis, text) for axis, text in options.items()}).cells
+    assert (
+        found.cells == swept(usual(gpu=False), {axis: parse_values(axis, text) for axis, text in options.items()}).cells
+    )
     assert {cell.batch for cell in found.cells} == {32, AUTO}
     assert found.name == "mine"
 
 
 def test_a_file_may_say_launches_windows_and_a_name() -> None:
-    found = named([written('launches = 6\nmin-window = 2\nname = "two-seconds"\nprecision = "bf16"')], gpu=True)
+    found = union_of_names(
+        [written('launches = 6\nmin-window = 2\nname = "two-seconds"\nprecision = "bf16"')], gpu=True
+    )
     assert (found.launches, found.plan.min_window_s, found.name) == (6, 2.0, "two-seconds")
     assert {cell.precision for cell in found.cells} == {"bf16"}
 
@@ -42,19 +46,19 @@ def test_a_file_may_say_launches_windows_and_a_name() -> None:
     ("file", "name"), [("my sweep.toml", "my-sweep"), (" a, (b).toml", "a-b"), ("???.toml", "sweep")]
 )
 def test_a_file_without_a_name_is_called_as_the_file_is_in_characters_of_a_name(file: str, name: str) -> None:
-    assert named([written("batch = 7", file)], gpu=False).name == name
-    assert len(named([written("batch = 7", f"{'x' * 150}.toml")], gpu=False).name) == 100
+    assert union_of_names([written("batch = 7", file)], gpu=False).name == name
+    assert len(union_of_names([written("batch = 7", f"{'x' * 150}.toml")], gpu=False).name) == 100
 
 
 def test_a_file_may_name_matrices_to_start_from() -> None:
-    found = named([written('matrix = ["precision", "batch"]\nframework = "jax"')], gpu=False)
+    found = union_of_names([written('matrix = ["precision", "batch"]\nframework = "jax"')], gpu=False)
     assert set(found.cells) == {
         cell for name in ("precision", "batch") for cell in matrix(name).cells if cell.framework == "jax"
     }
 
 
 def test_a_file_goes_with_other_matrices() -> None:
-    both = named([f"{written('batch = 7')},smoke"], gpu=False)
+    both = union_of_names([f"{written('batch = 7')},smoke"], gpu=False)
     assert both.name == "sweep+smoke"
     assert Cell("imdb_lstm", "jax", batch=7) in both.cells
     assert set(matrix("smoke").cells) <= set(both.cells)
@@ -86,7 +90,7 @@ def test_a_file_goes_with_other_matrices() -> None:
 )
 def test_a_mistake_in_a_file_is_one_line_that_names_file_and_key(text: str, words: str) -> None:
     with pytest.raises(MatrixError) as caught:
-        named([written(text)], gpu=False)
+        union_of_names([written(text)], gpu=False)
     (line,) = str(caught.value).splitlines()
     assert line.startswith("sweep.toml")
     assert words in line
@@ -94,10 +98,10 @@ def test_a_mistake_in_a_file_is_one_line_that_names_file_and_key(text: str, word
 
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(MatrixError, match=r"no file 'nowhere\.toml' for --matrix"):
-        named(["nowhere.toml"], gpu=False)
+        union_of_names(["nowhere.toml"], gpu=False)
     Path("folder.toml").mkdir()
     with pytest.raises(MatrixError, match=r"no file 'folder\.toml' for --matrix"):
-        named(["folder.toml"], gpu=False)
+        union_of_names(["folder.toml"], gpu=False)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +114,7 @@ def test_a_file_that_is_not_there_is_named() -> None:
 )
 def test_a_file_that_grows_without_end_is_refused_in_one_line(text: str, words: str) -> None:
     with pytest.raises(MatrixError) as caught:
-        named([written(text)], gpu=False)
+        union_of_names([written(text)], gpu=False)
     (line,) = str(caught.value).splitlines()
     assert words in line
     assert len(line) < 200

@@ -12,7 +12,7 @@ from suite.analysis.rows.environments import differences
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.matrix import MatrixError
 from suite.plan.settings.frameworks import VARIABLES, variables_of
-from suite.plan.sweeps.sweep import parsed, swept, usual
+from suite.plan.sweeps.sweep import parse_values, swept, usual
 from suite.profile.chosen import chosen
 from suite.worker.frameworks import UnsupportedError, check, threads_in_force
 from tests import records
@@ -31,10 +31,10 @@ def test_the_framework_s_own_number_changes_no_id_and_no_record() -> None:
 
 
 def test_a_sweep_takes_numbers_and_auto() -> None:
-    axes = {"workload": ("imdb_lstm",), "framework": ("jax",), "threads": parsed("threads", "auto,1,2,4")}
+    axes = {"workload": ("imdb_lstm",), "framework": ("jax",), "threads": parse_values("threads", "auto,1,2,4")}
     assert [cell.threads for cell in swept(usual(gpu=False), axes).cells] == [0, 1, 2, 4]
     with pytest.raises(MatrixError, match="threads is '0'; write a number of threads, or auto"):
-        parsed("threads", "0")
+        parse_values("threads", "0")
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

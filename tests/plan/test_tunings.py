@@ -8,7 +8,7 @@ from suite.plan.cell import TUNINGS, Cell
 from suite.plan.matrix import matrix
 from suite.plan.settings import tunings
 from suite.plan.settings.tunings import flushes, host_memory, lacking
-from suite.plan.sweeps.sweep import parsed, swept, usual
+from suite.plan.sweeps.sweep import parse_values, swept, usual
 from suite.profile.chosen import chosen
 
 LSTM = Cell("imdb_lstm", "pytorch", batch=64)
@@ -38,7 +38,7 @@ def test_each_tuning_sets_its_own_switches_and_installed_none() -> None:
 
 
 def test_a_sweep_crosses_tunings_and_the_matrix_cpu_has_one_batch_as_installed() -> None:
-    axes = {"workload": ("imdb_lstm",), "framework": ("jax",), "tuning": parsed("tuning", "installed,known")}
+    axes = {"workload": ("imdb_lstm",), "framework": ("jax",), "tuning": parse_values("tuning", "installed,known")}
     assert [cell.tuning for cell in swept(usual(gpu=False), axes).cells] == ["installed", "known"]
     cells = matrix("cpu").cells
     assert {cell.batch for cell in cells if cell.tuning == "installed"} == {64}

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from suite.prove.numbers import Given, Numbers
-from suite.prove.questions import given
+from suite.prove.questions import collect_given
 from suite.worker.evidence.proof import collect
 from tests.prove import transformer
 from workloads import registry
@@ -200,7 +200,7 @@ def right(port: str, framework: str) -> tuple[Numbers, Given]:
 def numbers(name: str, framework: str) -> tuple[Numbers, Given]:
     """What a registered workload computes, in this process."""
     spec = specification(name, "small")
-    of = given(name, spec)
+    of = collect_given(name, spec)
     module = import_module(f"workloads.{name}.{framework}")
     facts, arrays = collect(framework, name, module, spec, weights=of.weights, batches=of.batches)
     return Numbers(facts, arrays), of

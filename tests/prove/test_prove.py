@@ -14,9 +14,9 @@ from suite.plan.cell import WORKLOADS
 from suite.prove.__main__ import main
 from suite.prove.causes import CAUSES
 from suite.prove.compare import checks
-from suite.prove.numbers import Numbers, aligned, distance
+from suite.prove.numbers import Numbers, align, distance
 from suite.prove.output import explanation, verdict
-from suite.prove.questions import GivenError, given, of_checkpoint, workload_at
+from suite.prove.questions import GivenError, collect_given, of_checkpoint, workload_at
 from suite.worker.evidence import proof
 from tests.frameworks import needs_frameworks, switches_restored
 from tests.isolation import in_own_process
@@ -165,7 +165,7 @@ def test_a_name_that_is_also_a_folder_here_is_refused(tmp_path: Path, monkeypatc
 @needs_frameworks("pytorch")
 def test_the_worker_writes_facts_and_arrays_and_no_pickle(tmp_path: Path) -> None:
     (name,) = registry.register(PORTS / "text")
-    of = given(name, specification(name, "small"))
+    of = collect_given(name, specification(name, "small"))
     contents = {f"weights/{tensor}": array for tensor, array in of.weights.items()}
     for number, (inputs, labels) in enumerate(of.batches):
         contents |= {f"inputs/{number}": inputs, f"labels/{number}": labels}
@@ -224,10 +224,10 @@ def test_safetensors_are_read_where_the_extra_is_installed(tmp_path: Path) -> No
 
 def test_arrays_are_aligned_over_layouts_and_states() -> None:
     states = np.arange(24.0).reshape(2, 3, 4)
-    assert np.array_equal(*aligned(states[:, -1], states))
+    assert np.array_equal(*align(states[:, -1], states))
     picture = np.random.default_rng(0).random((2, 5, 5, 3))
-    assert np.array_equal(*aligned(picture, picture.transpose(0, 3, 1, 2)))
-    assert aligned(np.zeros((2, 3)), np.zeros((2, 4))) is None
+    assert np.array_equal(*align(picture, picture.transpose(0, 3, 1, 2)))
+    assert align(np.zeros((2, 3)), np.zeros((2, 4))) is None
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-200, 1.0, 1e200, 1.7e308])

@@ -9,7 +9,7 @@ import pytest
 
 from suite.catalog.devices import has_gpu
 from suite.record.parts import environment
-from suite.record.parts.environment import describe, recorded, redact
+from suite.record.parts.environment import describe, redact, select_variables
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def test_whatever_a_framework_or_a_library_reads_is_recorded_without_places_host
         "NVIDIA_VISIBLE_DEVICES",
     )
     private = ("JAX_COORDINATOR_ADDRESS", "TF_API_TOKEN", "TORCH_SECRET")
-    found = recorded(given | dict.fromkeys([*places, *private, "PATH", "HF_TOKEN"], "s3cret"))
+    found = select_variables(given | dict.fromkeys([*places, *private, "PATH", "HF_TOKEN"], "s3cret"))
     assert found.keys() == {*given, *private}
     assert found["LD_PRELOAD"] == ".../libtcmalloc.so"
     assert {found[name] for name in private} == {"<set>"}
@@ -129,8 +129,8 @@ def test_of_two_versions_on_the_path_the_one_that_is_imported_is_recorded(
         folder.mkdir(parents=True)
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: twice-installed\nVersion: {version}\n")
         monkeypatch.syspath_prepend(tmp_path / place)
-    environment.installed.cache_clear()
+    environment.list_distributions.cache_clear()
     try:
         assert describe(["twice_installed"])["packages"]["twice_installed"] == "2.0"
     finally:
-        environment.installed.cache_clear()
+        environment.list_distributions.cache_clear()

@@ -17,7 +17,7 @@ from suite.compare.__main__ import main
 from suite.record.record import Outcome
 from suite.report import plots
 from suite.report.format.text import no_formula
-from suite.report.html.folder import place_for, staged
+from suite.report.html.folder import place_for, stage_files
 from suite.report.html.site import check
 from tests import records
 from tests.records import replace
@@ -101,7 +101,7 @@ def test_what_a_killed_comparison_left_is_gone_after_the_next(tmp_path: Path) ->
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=False)
     assert done.returncode == -signal.SIGKILL
     assert len(list(tmp_path.iterdir())) == 2
-    with staged(tmp_path) as place:
+    with stage_files(tmp_path) as place:
         (place / "table.md").write_text("whole")
     assert {path.name for path in tmp_path.iterdir()} == {".partial-notes", "table.md"}
     assert (tmp_path / ".partial-notes" / "mine.txt").read_text() == "mine"
@@ -113,7 +113,7 @@ def test_a_name_of_dots_is_a_folder_of_its_own(tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_no_folder_and_old_files_as_they_were(tmp_path: Path) -> None:
     def fill(folder: Path) -> None:
-        with staged(folder) as staging:
+        with stage_files(folder) as staging:
             (staging / "table.md").write_text("half")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -19,7 +19,7 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Record
-from suite.report.plots import styled
+from suite.report.plots import use_style
 from suite.report.plots.kinds import TIMED, TRAINED, find_kinds
 from suite.report.plots.kinds.bars import first_step, throughput
 from suite.report.plots.kinds.hero import hero
@@ -63,7 +63,7 @@ def trained(
 
 def every_plot() -> Iterator[tuple[str, Figure]]:
     """Every kind of plot, and the overviews of timed, of trained, and of both."""
-    with styled():
+    with use_style():
         for kind in find_kinds(TIMED):
             if plot := kind.draw(only(complete())):
                 yield kind.name, plot

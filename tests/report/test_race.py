@@ -10,13 +10,13 @@ from suite.analysis.search.state import Race
 from suite.plan.cell import Cell, Loader
 from suite.plan.matrix import Matrix
 from suite.plan.objective import Question, limit, objectives
-from suite.plan.space import trained
-from suite.plan.sweeps.named import named
-from suite.plan.sweeps.sweep import AXES, parsed, swept, usual
+from suite.plan.space import with_recipe
+from suite.plan.sweeps.named import union_of_names
+from suite.plan.sweeps.sweep import AXES, parse_values, swept, usual
 from suite.record.record import Outcome
-from suite.report.plots import styled
+from suite.report.plots import use_style
 from suite.report.plots.kinds.race import race_plot
-from suite.report.text.search import command, findings, label, outs, risk, standing, title, untried, verdict
+from suite.report.text.search import command, findings, label, outs, risk, say_untried, standing, title, verdict
 from tests.tuning import Launcher, cells, raced, usual_rate
 
 CELLS = cells()
@@ -41,7 +41,7 @@ def test_a_decided_race_in_words(found: Race) -> None:
     assert row[2] == "1"
     assert outs(found)[0].startswith("Out: diverged: the loss is nan: jax · fp32 · b32 · compile, jax")
     assert risk(found).startswith("Risk that the tests dropped the best cell: at most ")
-    assert untried(found) == ""
+    assert say_untried(found) == ""
 
 
 def test_a_race_that_its_budget_ends_says_what_is_undecided() -> None:
@@ -52,7 +52,7 @@ def test_a_race_that_its_budget_ends_says_what_is_undecided() -> None:
         low, _, high = row[3].partition(" to ")
         assert float(low) < float(row[2]) < float(high)
     short = raced(CELLS, Launcher(usual_rate), budget=3)
-    assert untried(short) == "Not tried: the search stopped before 5 cells."
+    assert say_untried(short) == "Not tried: the search stopped before 5 cells."
 
 
 def test_equal_cells_and_a_front_in_words() -> None:
@@ -87,7 +87,7 @@ def test_labels_have_what_differs_only() -> None:
     [
         Cell("imdb_lstm", "pytorch", precision="bf16", batch=128, size="small", accumulate=2, kernel="scan"),
         Cell("cifar100_cnn", "tensorflow", batch=64, compile="compile", loader=Loader("workers", 2, prefetch=4)),
-        trained(Matrix("m", (Cell("imdb_lstm", "jax", batch=32),)), "modern").cells[0],
+        with_recipe(Matrix("m", (Cell("imdb_lstm", "jax", batch=32),)), "modern").cells[0],
     ],
     ids=lambda cell: cell.id,
 )
@@ -95,15 +95,15 @@ def test_the_command_runs_the_winner_and_nothing_else(cell: Cell) -> None:
     words = shlex.split(command(cell, 0.86 if cell.recipe else None))
     assert words[:3] == ["pytest", "suite", "--benchmark-save"]
     options = dict(zip(words[3::2], words[4::2], strict=True))
-    axes = {name[2:]: parsed(name[2:], text) for name, text in options.items() if name[2:] in AXES}
-    base = named([options["--matrix"]], gpu=False) if "--matrix" in options else usual(gpu=False)
+    axes = {name[2:]: parse_values(name[2:], text) for name, text in options.items() if name[2:] in AXES}
+    base = union_of_names([options["--matrix"]], gpu=False) if "--matrix" in options else usual(gpu=False)
     assert swept(base, axes).cells == (cell,)
     assert options["--launches"] == "6"
     assert options.get("--target") == ("0.86" if cell.recipe else None)
 
 
 def test_the_plot_has_a_bar_per_cell_that_ends_where_the_cell_was_out(found: Race) -> None:
-    with styled():
+    with use_style():
         figure = race_plot(found)
     assert figure is not None
     (axes,) = figure.axes

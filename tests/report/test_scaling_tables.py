@@ -130,7 +130,7 @@ def test_a_comparison_writes_scaling_into_all_of_its_files(tmp_path: Path, capsy
 
 def test_plots_have_the_ideal_and_say_how_many_threads_a_device_has() -> None:
     drawn = made(several())
-    with plots.styled():
+    with plots.use_style():
         for plot, words in ((weak(drawn), "another training"), (strong(drawn), "the same training")):
             text = " ".join(said(plot).split())
             for each in (words, "ideal", "PyTorch DDP", "PyTorch FSDP", "8 with 1 device, 4 with 2 devices"):
@@ -144,7 +144,7 @@ def test_every_strategy_has_its_own_mark() -> None:
         for name in ("jit", "local")
         for each in records.launches(["jax"], 6, devices=2, strategy=name)
     ]
-    with plots.styled():
+    with plots.use_style():
         plot = weak(made(held))
     assert plot is not None
     marks = [
@@ -177,7 +177,7 @@ def test_time_to_accuracy_stands_against_devices_in_the_table_and_the_plot() -> 
     columns = {name: [row[grid.headers.index(name)] for row in grid.rows] for name in grid.headers}
     assert columns["global batch"] == ["32", "64", "128"]
     assert columns["than one device"] == [NONE, f"1.95x (1.91{DASH}2.00)", f"3.73x (3.50{DASH}4.00)"]
-    with plots.styled():
+    with plots.use_style():
         plot = to_accuracy(table)
     assert plot is not None
     for words in ("where all seeds reached .50", "PyTorch DDP", "Recipe: linear"):

@@ -13,7 +13,7 @@ from pyarrow import parquet
 from suite.analysis.records.load import Launch
 from suite.plan.cell import AUTO
 from suite.record.record import Record
-from suite.report.tables.launch_columns import COLUMNS, FAMILIES, FLAG, NUMBER, SCHEMA, WHOLE, column, documented
+from suite.report.tables.launch_columns import COLUMNS, FAMILIES, FLAG, NUMBER, SCHEMA, WHOLE, column, document_columns
 from suite.report.tables.tidy import launch_frame, write_parquet
 from tests import records
 from tests.expected import golden
@@ -81,8 +81,8 @@ def test_every_column_is_known_in_one_order_whichever_launch_comes_first() -> No
 
 
 def test_the_page_on_the_columns_is_up_to_date() -> None:
-    golden(ROOT / "results" / "SCHEMA.md", documented())
-    text = documented()
+    golden(ROOT / "results" / "SCHEMA.md", document_columns())
+    text = document_columns()
     for each in COLUMNS:
         assert f"| `{each.name}` |" in text
         assert each.meaning

@@ -82,7 +82,7 @@ def test_plots_are_light_and_their_letters_are_text_of_a_family_that_others_can_
 
 
 def test_letters_stay_where_they_were() -> None:
-    with plots.styled():
+    with plots.use_style():
         root = ElementTree.fromstring(vectors.draw_svg(throughput(tables(records.launches(n=2))[0])))
     places = {text.text: (text.get("x"), text.get("y"), text.get("style")) for text in root.iter(f"{SVG}text")}
     x, y, style = places["Training throughput of the CIFAR-100 CNN, by framework"]
@@ -107,7 +107,7 @@ def test_each_mark_has_its_text_and_a_line_one_text() -> None:
 
 
 def test_a_picture_in_a_page_has_the_page_s_colours_no_style_and_ids_of_its_own() -> None:
-    with plots.styled():
+    with plots.use_style():
         svg = vectors.draw_svg(throughput(tables(records.launches(n=2))[0]))
     pictures = [vectors.embed(svg, number, 'a "bar" & a dot') for number in (0, 1)]
     ids = [set(re.findall(r' id="([^"]+)"', text)) for text in pictures]
@@ -136,7 +136,7 @@ def test_lines_in_a_page_go_from_point_to_point() -> None:
 
 
 def test_pictures_of_a_page_share_the_classes_of_their_looks() -> None:
-    with plots.styled():
+    with plots.use_style():
         svg = vectors.draw_svg(throughput(tables(records.launches(n=2))[0]))
     looks: dict[str, str] = {}
     first, second = (vectors.embed(svg, number, "bars", looks) for number in (0, 1))
@@ -150,7 +150,7 @@ def test_pictures_of_a_page_share_the_classes_of_their_looks() -> None:
 
 
 def test_the_darkest_lines_have_the_colour_of_the_page_s_ink() -> None:
-    with plots.styled():
+    with plots.use_style():
         svg = vectors.embed(vectors.draw_svg(throughput(tables(records.launches(n=2))[0])), 0, "")
     assert max(map(int, re.findall(r"var\(--ink\) (\d+)%", svg)), default=0) < 100, "a browser ignores more than 100 %"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.session.launches import devices
-from suite.session.launches.devices import cuda_problem, installed_build, other_accelerator, other_problem
+from suite.session.launches.devices import cuda_problem, find_build, other_accelerator, other_problem
 from tests.sessions import Suite, refused
 
 
@@ -53,14 +53,14 @@ def test_a_build_is_told_from_files_without_importing_it(
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     for loaded in [one for one in sys.modules if one.partition(".")[0] == name]:
         monkeypatch.delitem(sys.modules, loaded)
-    assert installed_build(framework) == ("9.8.7", cuda)
+    assert find_build(framework) == ("9.8.7", cuda)
 
 
 @pytest.mark.parametrize("framework", devices.BUILDS)
 def test_the_builds_that_are_installed_here_are_known(framework: str) -> None:
     if not find_spec(devices.BUILDS[framework][0]):
         pytest.skip(f"{framework} is not installed here")
-    version, _ = installed_build(framework)
+    version, _ = find_build(framework)
     assert version[0].isdigit()
 
 

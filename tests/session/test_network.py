@@ -6,7 +6,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.record.handover.order import HostRanks
-from suite.record.parts.environment import recorded
+from suite.record.parts.environment import select_variables
 from suite.session.launches import ranks
 from suite.session.launches.network import interface_of, own_address, towards
 
@@ -33,4 +33,4 @@ def test_ranks_of_several_hosts_know_the_address_and_the_interface_of_their_own(
 
 
 def test_the_interface_is_no_difference_between_one_device_and_several() -> None:
-    assert recorded({"NCCL_SOCKET_IFNAME": "eth0", "NCCL_ALGO": "Ring"}) == {"NCCL_ALGO": "Ring"}
+    assert select_variables({"NCCL_SOCKET_IFNAME": "eth0", "NCCL_ALGO": "Ring"}) == {"NCCL_ALGO": "Ring"}

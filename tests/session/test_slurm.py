@@ -19,7 +19,7 @@ from suite.plan.cell import Cell
 from suite.record.handover.order import HostJob
 from suite.record.record import Outcome
 from suite.session.engines.cluster import sites
-from suite.session.engines.slurm import Node, Slurm, allocated, read_counts, step
+from suite.session.engines.slurm import Node, Slurm, find_nodes, read_counts, step
 from suite.session.hosts import Hear, HostLostError
 from suite.session.hosts.site import Site
 from suite.session.launches.launch import LaunchError
@@ -90,13 +90,13 @@ def test_a_list_of_numbers(text: str, numbers: list[int]) -> None:
 
 def test_without_an_allocation_the_error_says_how_to_get_one() -> None:
     with pytest.raises(LaunchError, match=r"clusters/slurm/cell\.sbatch.*salloc"):
-        allocated({})
+        find_nodes({})
 
 
 def test_nodes_have_names_that_tell_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     allocate(monkeypatch, tmp_path)
-    assert allocated() == [Node("node0000", "one", 2), Node("node0001", "two", 2)]
-    assert "--cpus-per-task=2" in step(allocated()[0])
+    assert find_nodes() == [Node("node0000", "one", 2), Node("node0001", "two", 2)]
+    assert "--cpus-per-task=2" in step(find_nodes()[0])
 
 
 def answers() -> bool:

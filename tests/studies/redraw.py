@@ -26,7 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from suite.analysis.rows.timelines import shown_launch
+from suite.analysis.rows.timelines import pick_launch
 from suite.compare.__main__ import main as compare
 from suite.monitor.timeline import short
 from suite.plan.cell import Cell
@@ -71,7 +71,7 @@ def _shown(records: Iterable[Record]) -> set[str]:
     cells: dict[Cell, list[Record]] = {}
     for record in sorted(records, key=lambda record: record.launch):
         cells.setdefault(record.cell, []).extend([record] * (record.outcome.ok and not record.control))
-    return {shown.key for launches in cells.values() if (shown := shown_launch(launches))}
+    return {shown.key for launches in cells.values() if (shown := pick_launch(launches))}
 
 
 def _record(data: dict[str, Any], shown: Container[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.parts.evidence import Recomputed
-from suite.worker.evidence.collector import recomputed
+from suite.worker.evidence.collector import compare_checkpointing
 from suite.worker.evidence.optimizer import deviation
 from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError, build
@@ -132,7 +132,7 @@ def test_the_evidence_of_a_record_says_what_is_kept_and_that_no_gradient_moved()
     code = framework_of("pytorch")
     code.prepare(cell, "cpu", 0)
     subject = Subject(cell, code, module("cifar100_cnn", "pytorch"), "cpu", spec, data(spec.data))
-    found = recomputed(subject)
+    found = compare_checkpointing(subject)
     assert found.gradient == 0.0
     assert 0 < found.kept_bytes < 0.3 * found.usual_bytes
 
@@ -146,7 +146,7 @@ def test_other_masks_in_the_second_pass_would_show(monkeypatch: pytest.MonkeyPat
     cell, spec = cell_of("cifar100_cnn", "pytorch"), narrow("cifar100_cnn")
     code = framework_of("pytorch")
     code.prepare(cell, "cpu", 0)
-    found: Recomputed = recomputed(Subject(cell, code, pytorch, "cpu", spec, data(spec.data)))
+    found: Recomputed = compare_checkpointing(Subject(cell, code, pytorch, "cpu", spec, data(spec.data)))
     assert found.gradient > 0.1
 
 

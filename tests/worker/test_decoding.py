@@ -16,7 +16,7 @@ from suite.record.inference import Answered, Decoded
 from suite.record.parts.evidence import Identity
 from suite.record.parts.history import NUMBER_MOST
 from suite.worker.frameworks import RecompiledError
-from suite.worker.launch.decoding import DECODED, ROUNDS, check_decoded, continued, decode
+from suite.worker.launch.decoding import DECODED, ROUNDS, check_decoded, continue_prompts, decode
 
 WORDS, LENGTH = 11, 8
 DRAWS = np.random.default_rng(0)
@@ -66,14 +66,14 @@ PROMPTS = DRAWS.integers(0, WORDS, (3, LENGTH // 2), dtype=np.int32)
 
 
 def test_a_cache_gives_what_a_whole_pass_gives() -> None:
-    words, off = continued(Counting(), Counting(), PROMPTS, LENGTH)
+    words, off = continue_prompts(Counting(), Counting(), PROMPTS, LENGTH)
     assert words.shape == (3, LENGTH // 2)
     assert off < 1e-12
 
 
 def test_a_cache_that_is_off_by_one_and_another_word_are_noticed() -> None:
-    assert continued(Counting(late=1), Counting(), PROMPTS, LENGTH)[1] > 0.01
-    assert continued(Counting(best=2), Counting(), PROMPTS, LENGTH)[1] == NUMBER_MOST
+    assert continue_prompts(Counting(late=1), Counting(), PROMPTS, LENGTH)[1] > 0.01
+    assert continue_prompts(Counting(best=2), Counting(), PROMPTS, LENGTH)[1] == NUMBER_MOST
 
 
 def test_one_prompt_and_more_are_timed_with_all_their_words(monkeypatch: pytest.MonkeyPatch) -> None:

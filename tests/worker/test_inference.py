@@ -219,6 +219,6 @@ def test_the_function_that_serves_answers_as_the_evaluation_does(workload: str, 
         assert not serving.keeps_gradient(inputs[:1])
         serving.close()
         labels = answering.labels_of(logits.size)
-        expected = answering.evaluated(training, inputs, labels, spec)
+        expected = answering.losses_of_evaluation(training, inputs, labels, spec)
     assert answering.losses(logits.reshape(1, -1), labels)[0] == pytest.approx(expected[0], rel=1e-4, abs=1e-4)
     assert answering.losses(many.reshape(8, -1), labels) == pytest.approx(expected, rel=1e-4, abs=1e-4)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.plan.sweeps.sweep import parsed, swept, usual
+from suite.plan.sweeps.sweep import parse_values, swept, usual
 from suite.profile.chosen import chosen
 from suite.worker.frameworks import UnsupportedError, build, check
 from tests.frameworks import batches, framework_of, module, narrow, needs_frameworks
@@ -33,7 +33,7 @@ def test_a_sweep_takes_both() -> None:
     axes = {
         "workload": ("cifar100_cnn",),
         "framework": ("pytorch",),
-        "layout": parsed("layout", f"channels-last,{FIRST}"),
+        "layout": parse_values("layout", f"channels-last,{FIRST}"),
     }
     assert [cell.layout for cell in swept(usual(gpu=False), axes).cells] == ["channels-last", FIRST]
 

@@ -212,8 +212,8 @@ KERNELS = {
 
 def test_a_kernel_of_cuda_is_placed_by_its_name() -> None:
     assert {name: kernel_rules.category_of(name) for name in KERNELS} == KERNELS
-    assert kernel_rules.held_by("triton_poi_fused_add_relu_3") == ("add", "relu")
-    assert kernel_rules.held_by("ampere_sgemm_128x64_nt") == ()
+    assert kernel_rules.kernel_contents("triton_poi_fused_add_relu_3") == ("add", "relu")
+    assert kernel_rules.kernel_contents("ampere_sgemm_128x64_nt") == ()
 
 
 @needs_frameworks("pytorch")

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from suite.record.parts.profile import Profile
-from suite.worker.profilers.table import Recording, profile_of, shortened
+from suite.worker.profilers.table import Recording, profile_of, shorten
 from suite.worker.profilers.timeline import IDLE, INPUT, OVERHEAD, STEPS, Event, pieces, shares
 from suite.worker.profilers.trace import chrome_trace
 
@@ -126,7 +126,7 @@ def test_a_profile_of_many_operations_stays_small() -> None:
     profile = profile_of(Recording(events), 1, (1e-4, 1e-4))
     assert len(json.dumps([vars(each) for each in profile.operations])) < 5000
     assert all(each.name.isprintable() for each in profile.operations)
-    assert shortened("x" * 100 + "end").endswith("end")
+    assert shorten("x" * 100 + "end").endswith("end")
 
 
 def test_a_trace_for_a_browser_holds_the_events_with_their_categories() -> None:

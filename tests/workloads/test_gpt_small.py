@@ -151,7 +151,7 @@ def test_torch_compile_takes_the_whole_model_as_one_graph() -> None:
 @in_own_process
 def decoded(framework: str, precision: str = "fp64") -> tuple[Array, float]:
     """The words that follow two prompts, and how far their logits with the cache are off those without."""
-    from suite.worker.launch.decoding import continued
+    from suite.worker.launch.decoding import continue_prompts
     from suite.worker.launch.inference import model_of
 
     spec = narrow(NAME)
@@ -160,7 +160,7 @@ def decoded(framework: str, precision: str = "fp64") -> tuple[Array, float]:
         for number in range(2):
             running.step(running.put(source[number]))
         model = model_of(running.cell).Model(running)
-        found = continued(model, running, source[3][0][:, : spec.length // 2], spec.length)
+        found = continue_prompts(model, running, source[3][0][:, : spec.length // 2], spec.length)
         model.close()
     return found
 

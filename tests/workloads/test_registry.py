@@ -13,7 +13,7 @@ import pytest
 
 from suite.plan.cell import OWN_WORKLOAD, Cell, CellError
 from suite.plan.matrix import MatrixError
-from suite.plan.sweeps.sweep import parsed, swept, usual
+from suite.plan.sweeps.sweep import parse_values, swept, usual
 from tests.prove.mistakes import PORTS, forget
 from workloads import registry
 from workloads.data.augment import Batches
@@ -94,7 +94,7 @@ def test_a_stored_name_imports_nothing() -> None:
     with pytest.raises(registry.RegistryError, match="name its folder with --workloads PATH"):
         specification(cell.workload)
     with pytest.raises(MatrixError, match="unknown workload 'own_stranger'"):
-        parsed("workload", "own_stranger")
+        parse_values("workload", "own_stranger")
     for name in ("own_", "own_../x", "own_a.b", "os", "own_" + 41 * "a"):
         with pytest.raises(CellError):
             Cell.from_json({"workload": name, "framework": "jax"})
@@ -102,7 +102,7 @@ def test_a_stored_name_imports_nothing() -> None:
 
 def test_a_sweep_takes_it_in_the_frameworks_that_it_has(tmp_path: Path) -> None:
     registry.register(folder(tmp_path))
-    axes = {"workload": parsed("workload", "own_mine"), "precision": parsed("precision", "fp32,bf16")}
+    axes = {"workload": parse_values("workload", "own_mine"), "precision": parse_values("precision", "fp32,bf16")}
     cells = swept(usual(gpu=False), axes).cells
     assert {(cell.workload, cell.framework, cell.precision) for cell in cells} == {
         ("own_mine", "pytorch", "fp32"),

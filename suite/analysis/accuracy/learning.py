@@ -27,7 +27,7 @@ def reference(cells: Sequence[Cell], records: ByBlock) -> Cell | None:
     return min((cell for cell in cells if records.get(cell)), key=distance, default=None)
 
 
-def learned_worse(cells: Iterable[Cell], records: ByBlock, base: Cell | None) -> dict[Cell, str]:
+def find_worse_learners(cells: Iterable[Cell], records: ByBlock, base: Cell | None) -> dict[Cell, str]:
     """The cells whose final test accuracy is significantly lower than that of ``base``, beyond a percentage point.
 
     Seeds are blocks. The tests are those of accuracy tables (`suite.analysis.accuracy.comparison`), with Holm's

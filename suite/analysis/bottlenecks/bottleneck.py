@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from suite.analysis.bottlenecks.underutilisation import allocated
+from suite.analysis.bottlenecks.underutilisation import share_of_memory
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.scaling.communication import Communication, communication
 from suite.analysis.statistics import inference as statistics
@@ -219,7 +219,7 @@ def _has_failed(row: Row, group: Group, cells: Iterable[Cell]) -> bool:
 
 def _room(row: Row) -> str:
     """How much of the device's memory is in use, in words; empty if unknown."""
-    used = allocated(row)
+    used = share_of_memory(row)
     return "" if used is None else f" (the allocator's peak is {used:.0%} of the device)"
 
 

@@ -16,7 +16,7 @@ from statistics import mean, median, stdev
 from scipy import special
 
 from suite.analysis.bottlenecks.costs import Costs
-from suite.analysis.bottlenecks.known_causes import LITTLE, Reason, known
+from suite.analysis.bottlenecks.known_causes import LITTLE, Reason, find_known_causes
 from suite.analysis.rows.blocks import pairs
 from suite.analysis.statistics.inference import LEAST, LEVEL, holm
 from suite.record.parts.profile import CATEGORIES
@@ -124,7 +124,7 @@ def causes(row: Costs, other: Costs) -> Causes:
         most = min(1.0, largest.seconds / whole) if largest and whole else 0.0
         share = (seconds - other_seconds) / difference if difference else 0.0
         low, high, p = tests.get(name, (None, None, None))
-        reasons = known(parts[0], slower, faster) if share >= AGAINST else ()
+        reasons = find_known_causes(parts[0], slower, faster) if share >= AGAINST else ()
         cited = tuple(Reason(each.name, each.words, each.source) for each in reasons)
         calls = _sum(row.calls, parts), _sum(other.calls, parts)
         operation = clean(largest.name, 80) if largest else ""

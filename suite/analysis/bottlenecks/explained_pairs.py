@@ -64,7 +64,7 @@ def pairs(
     return list(found.values())
 
 
-def compared(group: Group, at: Base) -> list[ComparedRows]:
+def group_by_base(group: Group, at: Base) -> list[ComparedRows]:
     """The rows with a profile by what they are compared with; rows without a counterpart stand alone."""
     known = _costs(group)
     sets: dict[RowKey, list[Row]] = {}

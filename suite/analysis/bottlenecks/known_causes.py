@@ -41,7 +41,7 @@ class Known:
     holds: Callable[[Costs, Costs], bool]
 
 
-def known(category: str, slower: Costs, faster: Costs) -> Iterator[Known]:
+def find_known_causes(category: str, slower: Costs, faster: Costs) -> Iterator[Known]:
     """The known causes that make this category of the slower row longer."""
     return (each for each in KNOWN if category in each.categories and each.holds(slower, faster))
 

@@ -17,7 +17,7 @@ CPU_FULL, CPU_IDLE = 0.8, 0.3
 
 def symptoms(row: Row, metrics: Mapping[str, float | None]) -> list[str]:
     """The symptoms of a row, from its ``metrics``; none if no GPU was watched."""
-    busy, used = metrics["gpu_utilisation_percent"], allocated(row)
+    busy, used = metrics["gpu_utilisation_percent"], share_of_memory(row)
     words = []
     if busy is not None and busy < BUSY_LEAST_PERCENT:
         words.append(f"the GPU is busy {busy:.0f} % of the time{_cpu(row, metrics['cpu_cores'])}")
@@ -40,7 +40,7 @@ def _cpu(row: Row, cores: float | None) -> str:
     return ""
 
 
-def allocated(row: Row) -> float | None:
+def share_of_memory(row: Row) -> float | None:
     """The allocator's peak as a share of the device's memory."""
     shares = []
     for record in row.ok:

@@ -7,11 +7,11 @@ from statistics import median
 
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.records.ledger import UNACCOUNTED
-from suite.analysis.rows.environments import differences, mixed
+from suite.analysis.rows.environments import describe_mixed_conditions, differences
 from suite.analysis.rows.groups import Row, RowKey
 from suite.analysis.rows.metrics import clock_mhz, first_gpu, number
 from suite.analysis.rows.wording import figure
-from suite.plan.settings.strategies import normalised_apart
+from suite.plan.settings.strategies import has_local_statistics
 from suite.record.record import Record
 from suite.record.text import clean
 
@@ -42,8 +42,14 @@ def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: b
     both = list({each.key: each for each in (row, other)}.values())
     # Frameworks that did not compute the same, or have no evidence that they did, are not ranked.
     reasons = [f"{each.cell.framework} {verdicts[each.key]}" for each in both if verdicts[each.key].kind in UNPROVED]
-    reasons += [f"the launches of {each.cell.id} ran under {words}" for each in both if (words := mixed(each))]
-    if min(row.cell.devices, other.cell.devices) > 1 and normalised_apart(row.cell) != normalised_apart(other.cell):
+    reasons += [
+        f"the launches of {each.cell.id} ran under {words}"
+        for each in both
+        if (words := describe_mixed_conditions(each))
+    ]
+    if min(row.cell.devices, other.cell.devices) > 1 and has_local_statistics(row.cell) != has_local_statistics(
+        other.cell
+    ):
         reasons.append("one takes batch statistics of each device, the other of the whole batch")
     if words := differences(row, other)[0]:
         reasons.append(f"they computed under different settings ({words})")

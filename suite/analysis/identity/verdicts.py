@@ -35,8 +35,8 @@ from suite.analysis.identity.reference import (
     reference_records,
 )
 from suite.analysis.identity.tolerances import EARLY_UPDATES, loss_bound, relative, tolerance_of
-from suite.analysis.records.ledger import UNACCOUNTED, unaccounted
-from suite.plan.settings.strategies import normalised_apart
+from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted
+from suite.plan.settings.strategies import has_local_statistics
 from suite.record.parts.evidence import Identity, Trace
 from suite.record.record import Record
 from workloads.spec import Bounds
@@ -99,7 +99,7 @@ def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
     for key, each in identities:
         if not each.losses and each.program in spoiled and judged[key].kind in ("same", "alone"):
             judged[key] = spoiled[each.program]
-    for key, problem in unaccounted(rows).items():
+    for key, problem in find_unaccounted(rows).items():
         kind = judged[key].kind if judged[key].kind == "differs" else UNACCOUNTED
         judged[key] = replace(judged[key], kind=kind, detail="; ".join(filter(None, [judged[key].detail, problem])))
     return {key: judged[key] for key in rows}
@@ -108,7 +108,7 @@ def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
 def _group_key(record: Record) -> tuple[str, ...]:
     cell, digests = record.cell, (str(source.get("digest")) for source in (record.data, record.workload))
     # Devices that normalise their samples apart from each other are another training than one device is.
-    devices = str(cell.devices) if normalised_apart(cell) else ""
+    devices = str(cell.devices) if has_local_statistics(cell) else ""
     return cell.workload, cell.size, cell.precision, devices, *digests
 
 

@@ -62,7 +62,7 @@ def problems(record: Record, peak: float | None = None) -> list[str]:
     return [*found, *_rate(record, peak)]
 
 
-def unaccounted(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, str]:
+def find_unaccounted(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, str]:
     """The first problem of each row that has one, and how many of its launches have any."""
     peaks = _peaks(record for records in rows.values() for record in records)
     found: dict[Key, str] = {}

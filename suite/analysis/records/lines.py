@@ -39,7 +39,7 @@ class Place:
         return found
 
 
-def shown(metrics: dict[str, Any], place: Place) -> dict[str, Any]:
+def keep_shown(metrics: dict[str, Any], place: Place) -> dict[str, Any]:
     """The part of ``metrics`` that is shown: facts, the host's and first GPU's medians, and where their lines are."""
     (host, _), (first, _) = sources(metrics)
     kept: dict[str, Any] = {}

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Raw
 
 from suite.analysis.records.json_text import decode, members, without_surrogates
-from suite.analysis.records.lines import Place, shown
+from suite.analysis.records.lines import Place, keep_shown
 from suite.record.files.line import thin_lines
 from suite.record.files.saved import SHARED, restore
 from suite.record.record import Record
@@ -52,7 +52,7 @@ class Reader:
             name: self._known[name][texts[name]] for name in APART if texts.get(name) in self._known[name]
         }
         record = Record.from_json({name: decode(value) for name, value in texts.items() if name not in known})
-        record = replace(record, **known, metrics=shown(record.metrics, place))
+        record = replace(record, **known, metrics=keep_shown(record.metrics, place))
         return replace(record, **self._share(record, {name: texts[name] for name in ALIKE if name in texts}),
                        **self._evidence(record, texts))  # fmt: skip
 

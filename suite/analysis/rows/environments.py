@@ -22,7 +22,7 @@ _SHARED = ("numpy", CODE)
 _OF_MODES = "CUDA graphs"
 
 
-def mixed(row: Row) -> str:
+def describe_mixed_conditions(row: Row) -> str:
     """The conditions in which the launches of one row differ, in words; empty if they do not."""
     several = {name: values for name in row.conditions.values if len(values := row.conditions.of(name)) > 1}
     return "; ".join(f"{_word(name)} {' and '.join(values)}" for name, values in several.items())
@@ -50,7 +50,7 @@ def differences(row: Row, other: Row) -> tuple[str, str]:
     return "; ".join(numbers), "; ".join(speed)
 
 
-def changed(stored: Iterable[Record], again: Iterable[Record]) -> list[str]:
+def describe_changes(stored: Iterable[Record], again: Iterable[Record]) -> list[str]:
     """The conditions that differ between stored launches and those of a second run, in words."""
     then, now = conditions(stored), conditions(again)
     with_variables = then.variables_recorded and now.variables_recorded

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from suite.analysis.rows.groups import Group, Row
-from suite.catalog.metrics import first_gpu, joules_per_sample, monitored, number, within
+from suite.catalog.metrics import first_gpu, joules_per_sample, monitor_metrics, number, within
 from suite.record.record import Record
 
 __all__ = ["Prices", "clock_mhz", "first_gpu", "joules_per_sample", "metrics", "number", "peaks", "utilisation"]
@@ -36,7 +36,7 @@ class Prices:
 def metrics(row: Row) -> dict[str, float | None]:
     """The value of every metric that launches have, None if no launch of the row does: a missing one is not zero."""
     medians: dict[str, float | None] = {}
-    for metric in monitored():
+    for metric in monitor_metrics():
         if metric.is_of_launch:
             values = [value for record in row.ok if (value := metric.value(record)) is not None]
             medians[metric.name] = median(values) if values else None

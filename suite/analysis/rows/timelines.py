@@ -44,11 +44,11 @@ class Trace:
 
 def trace(row: Row) -> Trace | None:
     """The timeline of the launch that is shown of a row; None without timelines."""
-    record = shown_launch(row.ok)
+    record = pick_launch(row.ok)
     return Trace(row, record.block, lines_of(record), spans_of(record)) if record else None
 
 
-def shown_launch(launches: Iterable[Record]) -> Record | None:
+def pick_launch(launches: Iterable[Record]) -> Record | None:
     """Of those with timelines the one with the median throughput (the slower of the middle two)."""
     recorded = sorted(filter(has_lines, launches), key=lambda record: record.samples_per_s or 0.0)
     return recorded[(len(recorded) - 1) // 2] if recorded else None
@@ -67,10 +67,10 @@ def lines_of(record: Record) -> dict[str, Line]:
 
 def until_the_end(whole: Trace) -> Trace:
     """The same trace up to shortly after its last measured window, or as it is if it has none."""
-    return replace(whole, lines=measured(whole.lines, whole.spans))
+    return replace(whole, lines=cut_after_spans(whole.lines, whole.spans))
 
 
-def measured(lines: dict[str, Line], spans: Mapping[str, Spans]) -> dict[str, Line]:
+def cut_after_spans(lines: dict[str, Line], spans: Mapping[str, Spans]) -> dict[str, Line]:
     """The lines up to shortly after the last of these spans; as they are without any.
 
     A process may live on for seconds without work: older records of TensorFlow have up to 17 s of it.

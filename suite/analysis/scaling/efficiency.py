@@ -20,7 +20,7 @@ from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.scaling.communication import Communication, Exchange, communication, exchange, threads_per_device
 from suite.analysis.statistics.inference import MARGIN, Paired
-from suite.analysis.statistics.ratios import Ratio, decided, ratio_to
+from suite.analysis.statistics.ratios import Ratio, decide_ratios, ratio_to
 from suite.analysis.statistics.sequential import common
 from suite.plan.cell import AUTO, FRAMEWORKS, Cell
 
@@ -90,7 +90,7 @@ def scalings(group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = M
                 key = kind, strategy, row.key, per == 1.0
                 formed[key], test = ratio_to(row, base, verdicts, per=per, shared=shared)
                 tests |= {key: test} if test else {}
-    formed |= decided(formed, tests, margin)
+    formed |= decide_ratios(formed, tests, margin)
     found = []
     for kind, strategy, (base, *others) in sets:
         first = _point(base, Ratio(1.0, 1.0, 1.0, len(base.ok)), Ratio(1.0, 1.0, 1.0, len(base.ok)))
@@ -101,7 +101,7 @@ def scalings(group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = M
     return found
 
 
-def decided_by(scaling: Scaling, decide: Callable[[Ratio], Ratio]) -> Scaling:
+def decide_all(scaling: Scaling, decide: Callable[[Ratio], Ratio]) -> Scaling:
     """The same scaling with the verdicts of a larger family of tests."""
     points = (
         replace(point, speed_up=decide(point.speed_up), efficiency=decide(point.efficiency)) for point in scaling.points

@@ -22,7 +22,7 @@ from scipy import special
 from suite.analysis.statistics.inference import LEVEL, holm
 from suite.analysis.statistics.two_way import Fit, Scores
 from suite.plan.cell import USUAL_COMPILE, Cell
-from suite.plan.sweeps.sweep import AXES, spelled
+from suite.plan.sweeps.sweep import AXES, spell_value
 
 #: Settings whose effects are looked for: the axes of a sweep, but for workload and size, which have races of their own.
 SETTINGS = tuple(axis for axis in AXES if axis not in ("workload", "size"))
@@ -88,7 +88,7 @@ def place(cell: Cell, setting: str) -> str:
     """The value of a setting as text; the usual compile modes of the frameworks are one value."""
     if setting == "compile" and cell.compile == USUAL_COMPILE[cell.framework]:
         return "usual"
-    return spelled(setting, getattr(cell, setting))
+    return spell_value(setting, getattr(cell, setting))
 
 
 def _pairs(column: Mapping[Cell, int], scores: Scores, setting: str, base: str, value: str) -> list[_Pair]:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from suite.analysis.accuracy.learning import learned_worse, reference
+from suite.analysis.accuracy.learning import find_worse_learners, reference
 from suite.analysis.identity.comparability import UNPROVED
 from suite.analysis.identity.verdicts import verdicts
-from suite.analysis.search.objectives import figure_of, mean, score, shown, why_none
-from suite.analysis.search.significance import LEVEL, dominated, worse
+from suite.analysis.search.objectives import figure_of, format_value, mean, score, why_none
+from suite.analysis.search.significance import LEVEL, find_dominated, worse
 from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Exit, Race, Step, table
 from suite.analysis.statistics.two_way import fit
 from suite.plan.cell import Cell
@@ -124,7 +124,7 @@ class Elimination:
             self._drop(cell, LIMIT, reason)
         if self.question.target is not None:
             base = reference(self.cells, self.records)
-            for cell, reason in learned_worse(self.alive, self.records, base).items():
+            for cell, reason in find_worse_learners(self.alive, self.records, base).items():
                 self._drop(cell, LEARNED, reason)
         state = self._race(())
         left = np.array([cell in state.alive for cell in self.cells])
@@ -134,7 +134,7 @@ class Elimination:
         if len(state.scores) == 1:
             gone, reason = worse(state.scores[0], left, self.question.margin, judges), ""
         else:
-            gone, reason = dominated(state.scores, left, self.question.margin, judges), "another cell is better"
+            gone, reason = find_dominated(state.scores, left, self.question.margin, judges), "another cell is better"
         for at in np.flatnonzero(gone):
             self._drop(self.cells[at], WORSE, reason)
 
@@ -163,7 +163,9 @@ class Elimination:
                 if not fitted.counts[at]:
                     broken[cell] = f"its launches measured no {limit.name}, which is limited"
                 elif fitted.means[at] + slack / math.sqrt(fitted.counts[at]) < least:
-                    broken[cell] = f"{shown(figure_of(mean(scores[:, at]), limit.name), limit.name)} is beyond {limit}"
+                    broken[cell] = (
+                        f"{format_value(figure_of(mean(scores[:, at]), limit.name), limit.name)} is beyond {limit}"
+                    )
         return broken
 
     def _drop(self, cell: Cell, kind: str, reason: str) -> None:

@@ -63,7 +63,7 @@ def mean(scores: NDArray[np.float64]) -> float:
     return float(np.nanmean(scores))
 
 
-def shown(value: float | None, name: str) -> str:
+def format_value(value: float | None, name: str) -> str:
     """A quantity with its unit, such as ``1,234 samples/s``, ``12.3 ms`` or ``2.11 GiB``."""
     if value is None:
         return NONE

@@ -70,7 +70,7 @@ def beyond(behind: Scores, fitted: Fit, top: int, *, rivals: int, look: int, mar
     return np.asarray(behind > np.maximum(bound, math.log1p(margin)))
 
 
-def tied(scores: Scores, alive: Flags, margin: float) -> bool:
+def all_tie(scores: Scores, alive: Flags, margin: float) -> bool:
     """Whether each cell that is left is shown to lie within the margin of the best, by bounds of `LEVEL` in all.
 
     One cell ties with itself.
@@ -86,7 +86,7 @@ def tied(scores: Scores, alive: Flags, margin: float) -> bool:
     return bool((bound[alive] <= math.log1p(margin)).all())
 
 
-def dominated(scores: list[Scores], alive: Flags, margin: float, judges: Flags | None = None) -> Flags:
+def find_dominated(scores: list[Scores], alive: Flags, margin: float, judges: Flags | None = None) -> Flags:
     """The cells that go where two objectives are asked for: those that another one beats.
 
     To beat is to be significantly better beyond the margin in one objective, and in the other either that too, or not

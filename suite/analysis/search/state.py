@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from suite.analysis.search.objectives import mean, score, value
-from suite.analysis.search.significance import spent, tied
+from suite.analysis.search.significance import all_tie, spent
 from suite.analysis.statistics.two_way import Fit, Scores, fit
 from suite.plan.cell import Cell
 from suite.plan.objective import Question
@@ -113,7 +113,7 @@ class Race:
     def agreed(self) -> bool:
         """Whether the cells that are left are shown to lie within the margin of each other, or there is only one."""
         left = np.array([cell in set(self.alive) for cell in self.cells])
-        return len(self.alive) < 2 or all(tied(each, left, self.question.margin) for each in self.scores)
+        return len(self.alive) < 2 or all(all_tie(each, left, self.question.margin) for each in self.scores)
 
 
 def table(

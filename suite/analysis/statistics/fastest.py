@@ -24,7 +24,7 @@ from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import MARGIN, Paired
-from suite.analysis.statistics.ratios import NO_BLOCK, Ratio, by_block, counterpart, paired_test
+from suite.analysis.statistics.ratios import NO_BLOCK, Ratio, by_block, compare_rows, counterpart
 from suite.analysis.statistics.sequential import Common, common
 from suite.catalog.settings import OF_A_FRAMEWORK
 
@@ -63,7 +63,7 @@ class PairRatio:
 
 @dataclass(frozen=True)
 class FastestBySetting:
-    """The fastest row of each framework in one setting, best first (see `ordered`), and the gap of each pair.
+    """The fastest row of each framework in one setting, best first (see `order_rows`), and the gap of each pair.
 
     ``settings`` has the values of `Group.varying` that the rows share. ``gaps`` is keyed by the names of two
     frameworks, the one that stands first in ``rows`` first. ``unranked`` says by framework why it cannot be ranked.
@@ -158,7 +158,7 @@ def find_fastest(
                 tests |= {pair: test} if test else {}
     _decide(gaps, tests, [ratio.raw for ratio in formed.values() if ratio.raw is not None], margin)
     return [
-        ordered(
+        order_rows(
             FastestBySetting(
                 key,
                 tuple(rows),
@@ -172,7 +172,7 @@ def find_fastest(
     ]
 
 
-def ordered(contest: FastestBySetting) -> FastestBySetting:
+def order_rows(contest: FastestBySetting) -> FastestBySetting:
     """The same contest with its rows in order: decidedly faster before slower, otherwise by their median throughput.
 
     A median is over all launches of a row, a gap over the blocks that two rows share, and so they may disagree. Where
@@ -238,7 +238,7 @@ def _compare_rows(
     ratios = by_block(first, second)
     if not ratios:
         return PairRatio(reason=NO_BLOCK), None
-    return PairRatio(median(ratios), min(ratios), max(ratios), len(ratios)), paired_test(first, second, ratios, shared)
+    return PairRatio(median(ratios), min(ratios), max(ratios), len(ratios)), compare_rows(first, second, ratios, shared)
 
 
 def _decide(

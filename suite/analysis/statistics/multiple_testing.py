@@ -19,7 +19,7 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.fastest import FastestBySetting, PairRatio, find_fastest, ordered
+from suite.analysis.statistics.fastest import FastestBySetting, PairRatio, find_fastest, order_rows
 from suite.analysis.statistics.inference import MARGIN, Paired
 from suite.analysis.statistics.ratios import Ratio, counterpart, ratios
 from suite.analysis.statistics.speedups import Speedup, find_speedups
@@ -45,7 +45,9 @@ class MultipleTesting:
 
     def contest(self, contest: FastestBySetting, margin: float = MARGIN) -> FastestBySetting:
         """The same contest with the verdicts of this family, in the order that they make."""
-        return ordered(replace(contest, gaps={pair: self.decided(gap, margin) for pair, gap in contest.gaps.items()}))
+        return order_rows(
+            replace(contest, gaps={pair: self.decided(gap, margin) for pair, gap in contest.gaps.items()})
+        )
 
     def gain(self, gain: Speedup, margin: float = MARGIN) -> Speedup:
         """The same gain with its verdict in this family."""

@@ -17,7 +17,7 @@ from suite.analysis.rows.environments import differences
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import LEAST, MARGIN, Paired
-from suite.analysis.statistics.sequential import Common, common, stopped
+from suite.analysis.statistics.sequential import Common, common, last_look
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import COMPILES, REFERENCE_STRATEGY, STRATEGIES, USUAL_COMPILE
 from suite.record.record import Record
@@ -67,12 +67,14 @@ def ratios(
         formed[row.key], test = _ratio(row, group, at, verdicts, shared)
         if test:
             tested[row.key] = test
-    formed |= decided(formed, tested, margin)
+    formed |= decide_ratios(formed, tested, margin)
     looked = {row.key for row in group.rows if row.run in shared}  # whose launches are as many as it takes
     return {key: replace(each, blocks_to_decide=None) if key in looked else each for key, each in formed.items()}
 
 
-def decided(formed: Mapping[Key, Ratio], tested: Mapping[Key, Paired], margin: float = MARGIN) -> dict[Key, Ratio]:
+def decide_ratios(
+    formed: Mapping[Key, Ratio], tested: Mapping[Key, Paired], margin: float = MARGIN
+) -> dict[Key, Ratio]:
     """The ratios that were tested, with their verdicts after Holm's correction over all of these tests."""
     corrected = statistics.holm([test.p for test in tested.values()])
     found: dict[Key, Ratio] = {}
@@ -177,16 +179,18 @@ def _within_run(row: Row, other: Row, per: float, shared: Common) -> tuple[Ratio
     if not block_ratios:
         return None, None
     formed = Ratio(median(block_ratios), min(block_ratios), max(block_ratios), len(block_ratios))
-    return formed, paired_test(row, other, block_ratios, shared, per)
+    return formed, compare_rows(row, other, block_ratios, shared, per)
 
 
-def paired_test(row: Row, other: Row, block_ratios: Sequence[float], shared: Common, per: float = 1.0) -> Paired | None:
+def compare_rows(
+    row: Row, other: Row, block_ratios: Sequence[float], shared: Common, per: float = 1.0
+) -> Paired | None:
     """The test of two rows of one run by its design, fixed or with looks; None with too few blocks."""
     if row.run not in shared:
-        return statistics.paired(block_ratios)
+        return statistics.test_by_block(block_ratios)
     rates = {r.block: (r.samples_per_s, o.samples_per_s) for r, o in pairs(row.ok, other.ok)}
     logs = {block: math.log(one / another / per) for block, (one, another) in rates.items() if one and another}
-    return stopped(logs, shared[row.run])
+    return last_look(logs, shared[row.run])
 
 
 def _compare_runs(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics.inference import MARGIN, Paired
-from suite.analysis.statistics.ratios import Ratio, decided, ratio_to
+from suite.analysis.statistics.ratios import Ratio, decide_ratios, ratio_to
 from suite.analysis.statistics.sequential import common
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import VERSION, version_key
@@ -70,7 +70,7 @@ def _test_steps(
         for name, other in others.items():
             formed[name, at], test = ratio_to(row, other, verdicts, shared=shared)
             tests |= {(name, at): test} if test else {}
-    formed |= decided(formed, tests, margin)
+    formed |= decide_ratios(formed, tests, margin)
     found = {at: (formed[BEFORE, at], formed.get((OLDEST, at), formed[BEFORE, at])) for at in range(1, len(rows))}
     return tuple(Step(row, *found.get(at, ())) for at, row in enumerate(rows))
 

@@ -140,7 +140,7 @@ def is_sequential(rows: Iterable[Row]) -> bool:
     return bool(records) and all(record.run.get("design") == SEQUENTIAL for record in records)
 
 
-def launches_tested(rows: Iterable[Row]) -> int:
+def launches_needed(rows: Iterable[Row]) -> int:
     """With so many launches of each cell, ratios are tested."""
     return FIRST_LOOK if is_sequential(rows) else LEAST_TESTED
 
@@ -166,7 +166,7 @@ def _variance_after_blocks(rows: Sequence[Row]) -> dict[int, float]:
     return {block: 0.0 if math.isnan(found) else 2 * found**2 for block, found in deviations.items()}
 
 
-def stopped(logs: Mapping[int, float], common: Mapping[int, float], design: Design = DESIGN) -> Paired | None:
+def last_look(logs: Mapping[int, float], common: Mapping[int, float], design: Design = DESIGN) -> Paired | None:
     """The test of a pair from the logarithms of its ratios by block, however long ago it was decided.
 
     ``common`` is the variance that all pairs of the table share, as it was after each block; None before any look.

@@ -17,7 +17,7 @@ from suite.analysis.rows.blocks import pairs
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import Paired
-from suite.analysis.statistics.ratios import Ratio, conditions, counterpart, decided
+from suite.analysis.statistics.ratios import Ratio, conditions, counterpart, decide_ratios
 from suite.analysis.statistics.sequential import is_sequential
 from suite.record.inference import Decoded
 from suite.record.record import Record
@@ -106,7 +106,7 @@ def servings(group: Group, at: Base, verdicts: Mapping[RowKey, Verdict], margin:
             formed[row.key, name] = ratio
             if test and row is not other and not is_sequential([row]):
                 tested[row.key, name] = test
-    formed |= decided(formed, tested, margin)
+    formed |= decide_ratios(formed, tested, margin)
     return {
         key: Serving(
             run=key[0],
@@ -150,4 +150,4 @@ def _ratio(
     if not ratios:
         return Ratio(baseline=base, reason=f"no ratio to {base}: no block in which both served"), None
     formed = Ratio(median(ratios), min(ratios), max(ratios), len(ratios), base, caveat=conditions(row, other))
-    return formed, statistics.paired(ratios)
+    return formed, statistics.test_by_block(ratios)

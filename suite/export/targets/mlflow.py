@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from suite.export.contents import curves, digest, facts, figures, identity, seconds_of, settings, started_s, took_s
+from suite.export.contents import curves, digest, facts, figures, identity, seconds_of, settings, start_of, took_s
 from suite.export.target import About, ExportError, Origin
 from suite.record.record import Record
 from suite.record.text import clean
@@ -110,7 +110,7 @@ def add(session: Session, record: Record) -> bool:
     if run_id and status != "RUNNING":
         return False
     client, entities = session.client, import_module("mlflow.entities")
-    begin_ms = round(1000 * started_s(record))
+    begin_ms = round(1000 * start_of(record))
     with _one_line_errors(session.place):
         if not run_id:
             tags = {"mlflow.parentRunId": session.parent, "mlflow.runName": clean(record.key, 200), TAG: key}

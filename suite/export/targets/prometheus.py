@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from suite.export.contents import figures, identity, plain, settings, started_s, took_s
+from suite.export.contents import figures, identity, plain, settings, start_of, took_s
 from suite.export.families import LAUNCH, PREFIX, STORED
 from suite.export.target import About, ExportError, Origin
 from suite.export.targets.files import folder_at, write_whole, writing
@@ -65,7 +65,7 @@ def add(session: Session, record: Record) -> bool:
     session.launches.add(key)
     held = settings(record) | {"run": clean(session.run, 120)}
     labels = [str(held[name]) for name in LAUNCH]
-    at_s = started_s(record) + took_s(record)
+    at_s = start_of(record) + took_s(record)
     measured = figures(record)
 
     def note(family: str, figure: str, *more: str) -> None:

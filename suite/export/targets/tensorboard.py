@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from suite.export.contents import curves, digest, figures, identity, plain, settings, started_s, took_s
+from suite.export.contents import curves, digest, figures, identity, plain, settings, start_of, took_s
 from suite.export.target import About, Origin
 from suite.export.targets.files import folder_at, write_whole, writing
 from suite.record.record import Record
@@ -58,7 +58,7 @@ def begin(place: str, origin: Origin) -> Session:
 
 def add(session: Session, record: Record) -> bool:
     """Write a launch's event file, the whole of it or nothing."""
-    name = f"events.out.tfevents.{int(started_s(record))}.{identity(session.run, record)[:16]}"
+    name = f"events.out.tfevents.{int(start_of(record))}.{identity(session.run, record)[:16]}"
     file = session.folder / plain(f"{record.cell.id}-launch{record.launch}", 160) / name
     session.launches.append(record.key)
     if file.exists():
@@ -93,7 +93,7 @@ def _events(run: str, record: Record) -> Iterator[Any]:
     """The events of a launch: its parameters, its curves, its figures, and how it ended."""
     protocol = import_module("tensorboard.compat.proto.summary_pb2")
     data = import_module("tensorboard.plugins.hparams.plugin_data_pb2")
-    begin_s = started_s(record)
+    begin_s = start_of(record)
     end_s = begin_s + took_s(record)
     # The launches of a cell are one group, of which the tab shows means.
     start = data.SessionStartInfo(group_name=f"{record.cell.id} {digest(run)[:8]}", start_time_secs=begin_s)

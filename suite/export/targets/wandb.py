@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from suite.export.contents import curves, digest, facts, figures, identity, plain, settings, started_s
+from suite.export.contents import curves, digest, facts, figures, identity, plain, settings, start_of
 from suite.export.target import About, ExportError, Origin
 from suite.export.targets.files import folder_at
 from suite.record.files.scratch import scratch
@@ -111,7 +111,7 @@ def _log(session: Session, key: str, record: Record) -> None:
         run.define_metric(step, hidden=True)
         run.define_metric(metric, step_metric=step)
         for point in points:
-            run.log({metric: point.value, step: point.step, "at_s": started_s(record) + point.at_s})
+            run.log({metric: point.value, step: point.step, "at_s": start_of(record) + point.at_s})
     for name, figure in figures(record).items():
         run.summary[name.replace(".", "/", 1)] = figure
     run.summary["outcome"] = record.outcome.status

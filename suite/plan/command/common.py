@@ -121,7 +121,7 @@ def action(axis: str) -> str:
     return "append" if SETTINGS[axis].is_repeated else "store"
 
 
-def joined(values: str | list[str] | None) -> str | None:
+def join_values(values: str | list[str] | None) -> str | None:
     """The values of an option that may be given several times as one list."""
     return ",".join(values) if isinstance(values, list) else values
 

@@ -36,14 +36,14 @@ from suite.plan.command.common import (
     Option,
     action,
     check_numbers,
-    joined,
+    join_values,
 )  # fmt: skip
 from suite.plan.command.common import add as add_options
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, Plan
 from suite.plan.objective import budget
-from suite.plan.sweeps.named import named
-from suite.plan.sweeps.sweep import AXES, parsed, swept, usual
+from suite.plan.sweeps.named import union_of_names
+from suite.plan.sweeps.sweep import AXES, parse_values, swept, usual
 from workloads import registry
 from workloads.spec import TARGET_MOST
 
@@ -128,9 +128,9 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
     gpu = has_gpu() and config.getoption("device") != "cpu"
     axes = chosen_axes(config)
     if names := config.getoption("matrix"):
-        chosen = named(names, gpu)
+        chosen = union_of_names(names, gpu)
     else:
-        chosen = usual(gpu) if axes else named(["gpu" if gpu else "smoke"], gpu)
+        chosen = usual(gpu) if axes else union_of_names(["gpu" if gpu else "smoke"], gpu)
     chosen = swept(chosen, axes) if axes else chosen
     cells = chosen.cells
     if any(cell.recipe and cell.batch == AUTO for cell in cells):
@@ -157,7 +157,9 @@ def chosen_axes(config: pytest.Config) -> dict[str, tuple[Any, ...]]:
     Raises `MatrixError` or `workloads.registry.RegistryError`.
     """
     own = [name for place in config.getoption("workloads") for name in registry.register(place)]
-    axes = {axis: parsed(axis, text) for axis in AXES if (text := joined(config.getoption(axis))) is not None}
+    axes = {
+        axis: parse_values(axis, text) for axis in AXES if (text := join_values(config.getoption(axis))) is not None
+    }
     return {"workload": tuple(dict.fromkeys(own)), **axes} if own else axes
 
 

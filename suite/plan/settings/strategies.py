@@ -36,7 +36,7 @@ STAGES = "a model that is split has two stages, with a device for each; ask for 
 STAGED = tuple(name for name in WORKLOADS if read_declaration(name).stages)
 
 
-def measured_of(framework: str) -> list[str]:
+def measured_strategies(framework: str) -> list[str]:
     """The framework's strategies that are measured."""
     return [name for name in STRATEGIES_OF[framework] if name not in NOT_MEASURED]
 
@@ -46,23 +46,23 @@ def has_server(cell: Cell) -> bool:
     return cell.framework == "tensorflow" and cell.processes > 1
 
 
-def normalised_apart(cell: Cell) -> bool:
+def has_local_statistics(cell: Cell) -> bool:
     """Whether the cell's devices normalise their samples apart from each other."""
     return cell.devices > 1 and read_declaration(cell.workload).batch_normalised and cell.strategy not in WHOLE_BATCH
 
 
-def not_served(cell: Cell) -> str:
+def why_not_served(cell: Cell) -> str:
     """Why inference of a cell is not measured; empty where it is."""
     if cell.interface != INTERFACES[0]:
         return f"inference is measured with the interface {INTERFACES[0]}; leave infer out of --phases"
     return "inference is measured on one device; leave infer out of --phases" if cell.devices > 1 else ""
 
 
-def not_measured(cell: Cell) -> str:
+def why_not_measured(cell: Cell) -> str:
     """Why a cell with several devices is unsupported; empty if it may run."""
     if cell.devices == 1:
         return ""
-    own = measured_of(cell.framework)
+    own = measured_strategies(cell.framework)
     tensorflow, strategy = cell.framework == "tensorflow", cell.strategy
     staged = strategy == "split" and cell.framework != "jax"
     deepspeed = strategy == "deepspeed"
@@ -72,7 +72,7 @@ def not_measured(cell: Cell) -> str:
         (strategy not in own, f"{cell.framework} has no strategy {strategy}; it has {', '.join(own)}"),
         (cell.checkpointing == "on", "gradient checkpointing on several devices is not proved yet"),
         (cell.precision == "fp16", "the loss scale of fp16 on several devices is not proved yet; use bf16"),
-        (bool(cell.recipe) and normalised_apart(cell), OWN_STATISTICS),
+        (bool(cell.recipe) and has_local_statistics(cell), OWN_STATISTICS),
         (
             strategy == "synchronised" and cell.workload in WORKLOADS and cell.workload not in NORMALISED,
             f"{cell.workload} {NOT_NORMALISED}",

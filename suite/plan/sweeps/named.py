@@ -10,7 +10,7 @@ from suite.plan.sweeps import sweep_file
 from suite.plan.sweeps.sweep import usual
 
 
-def named(texts: Sequence[str], gpu: bool) -> Matrix:
+def union_of_names(texts: Sequence[str], gpu: bool) -> Matrix:
     """The union of the matrices in comma lists of names, TOML files and Python functions. Raises `MatrixError`."""
     return union([_one(name, gpu) for text in texts for name in _split(text)])
 
@@ -34,6 +34,6 @@ def _one(name: str, gpu: bool) -> Matrix:
     def base(names: Sequence[str]) -> Matrix:
         if inner := next((each for each in names if each.endswith(".toml")), ""):
             raise MatrixError(f"matrix names {inner!r}; a TOML file can name no other one")
-        return named(names, gpu) if names else usual(gpu)
+        return union_of_names(names, gpu) if names else usual(gpu)
 
     return sweep_file.read(Path(name), base)

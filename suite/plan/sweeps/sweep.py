@@ -71,7 +71,7 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
     return base.but(tuple(dict.fromkeys(cells)), name(base.name, axes))
 
 
-def parsed(axis: str, text: str) -> tuple[Any, ...]:
+def parse_values(axis: str, text: str) -> tuple[Any, ...]:
     """The values in a comma list, each once. Raises `MatrixError`."""
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
@@ -91,12 +91,14 @@ def name(base: str, axes: Axes) -> str:
     return whole if len(whole) <= VALUES_MOST else "-".join([base, "by", *(axis for axis in AXES if axis in axes)])
 
 
-def described(axes: Axes) -> str:
+def describe_axes(axes: Axes) -> str:
     """The axes and their values as text, such as ``precision fp32,bf16 loader w2``."""
-    return " ".join(f"{axis} {','.join(spelled(axis, value) for value in axes[axis])}" for axis in AXES if axis in axes)
+    return " ".join(
+        f"{axis} {','.join(spell_value(axis, value) for value in axes[axis])}" for axis in AXES if axis in axes
+    )
 
 
-def spelled(axis: str, value: Any) -> str:
+def spell_value(axis: str, value: Any) -> str:
     """A value as the command line takes it."""
     return SETTINGS[axis].spell(value)
 
@@ -160,7 +162,7 @@ def _frameworks_of_releases(axes: Axes) -> tuple[str, ...]:
 
 
 def _label(axis: str, value: Any) -> str:
-    return SETTINGS[axis].short.format(spelled(axis, value)).replace(" ", "-").replace("=", "-")
+    return SETTINGS[axis].short.format(spell_value(axis, value)).replace(" ", "-").replace("=", "-")
 
 
 def _is_written(cell: Cell) -> bool:

@@ -21,7 +21,7 @@ from suite.catalog.setting import Count
 from suite.catalog.settings import SETTINGS
 from suite.catalog.suggest import unknown
 from suite.plan.matrix import Matrix, MatrixError, with_windows
-from suite.plan.sweeps.sweep import AXES, parsed, swept
+from suite.plan.sweeps.sweep import AXES, parse_values, swept
 from workloads.data.files import read_regular
 
 #: Keys besides the axes.
@@ -52,7 +52,7 @@ def read(path: Path, base: Callable[[Sequence[str]], Matrix]) -> Matrix:
             raise MatrixError(f"{path}: {unknown('key', key, (*AXES, *OTHERS))}")
     try:
         names = [_text("matrix", each) for each in _list("matrix", data["matrix"])] if "matrix" in data else []
-        axes = {axis: parsed(axis, ",".join(_values(axis, data[axis]))) for axis in AXES if axis in data}
+        axes = {axis: parse_values(axis, ",".join(_values(axis, data[axis]))) for axis in AXES if axis in data}
         matrix = swept(base(names), axes)
         return replace(matrix, **_rest(data, matrix, path))
     except MatrixError as error:

@@ -60,7 +60,7 @@ def outside(value: Any, path: Path = ()) -> Iterator[tuple[Path, float, float, f
                 yield from outside(each, (*path, name))
 
 
-def explained(problem: tuple[Path, float, float, float]) -> str:
+def explain(problem: tuple[Path, float, float, float]) -> str:
     """One of these in words, such as ``.host.phases.train.cpu_cores is -7.5; it is from 0 to 4``."""
     path, number, least, most = problem
     place = "".join(f"[{step}]" if isinstance(step, int) else step_into(step) for step in path)

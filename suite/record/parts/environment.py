@@ -1,7 +1,7 @@
 """The environment of a measurement: machine, system, library versions. Standard library only.
 
 A record can be published as it is: no host name, user name or path, and of the environment variables
-only those that change what is computed or how fast (`recorded`).
+only those that change what is computed or how fast (`select_variables`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def describe(distributions: Iterable[str]) -> dict[str, Any]:
     ``digest`` covers every installed distribution, so that two records with the same one ran the same software.
     ``lock`` is that of the lock file that a release's environment was built from.
     """
-    everything = installed()
+    everything = list_distributions()
     lock = Path(sys.prefix, LOCK_FILE)
     found = (line.partition("==") for line in reversed(everything))  # the first on the path is imported, so it stays
     versions = {_normal(name): version for name, _, version in found}
@@ -61,25 +61,25 @@ def describe(distributions: Iterable[str]) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "packages": {name: versions[_normal(name)] for name in (*distributions, "numpy") if _normal(name) in versions},
-        "variables": recorded(os.environ),
+        "variables": select_variables(os.environ),
         "digest": digest_of(everything),
         **({"lock": hashlib.sha256(lock.read_bytes()).hexdigest()} if lock.is_file() else {}),
     }
 
 
 def digest_of(distributions: Iterable[str]) -> str:
-    """SHA-256 over all installed distributions, each with its version as `installed` writes it."""
+    """SHA-256 over all installed distributions, each with its version as `list_distributions` writes it."""
     return hashlib.sha256("\n".join(sorted(distributions)).encode()).hexdigest()
 
 
 @cache
-def installed() -> tuple[str, ...]:
+def list_distributions() -> tuple[str, ...]:
     """Every installed distribution with its version, in lower case, in the path's order; each is a file to read."""
     headers = [distribution.metadata for distribution in metadata.distributions()]  # each access reads the file anew
     return tuple(dict.fromkeys(f"{header['Name']}=={header['Version']}".lower() for header in headers))
 
 
-def recorded(variables: Mapping[str, str]) -> dict[str, str]:
+def select_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """The environment variables that change what is computed or how fast, without places, hosts and secrets."""
     names = sorted(
         name for name in variables if (name.startswith(PREFIXES) or name in ALSO) and not NOT_RECORDED.fullmatch(name)

@@ -21,7 +21,7 @@ def spread(value: float | None, low: float | None, high: float | None, digits: i
     return f"{middle} ({figure(low, digits)}{DASH}{figure(high, digits)})"
 
 
-def rounded_up(value: float) -> float:
+def round_up(value: float) -> float:
     """Returns the next round number (1, 1.5, 2, 3 and so on) for a scale; 1 for zero and less."""
     if value <= 0:
         return 1.0

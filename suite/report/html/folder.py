@@ -70,7 +70,7 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
     """
     notes = []
     loaded, tables, learned = compared.loaded, compared.tables, compared.learned
-    with staged(folder) as staging:
+    with stage_files(folder) as staging:
         remarks = "".join(f"\n- {markdown.escape(note)}" for note in loaded.notes)
         text = text_of(compared) + (f"\nOn the files:\n{remarks}\n" if remarks else "")
         (staging / "table.md").write_text(text, encoding="utf-8")
@@ -170,7 +170,7 @@ def text_of(compared: Compared) -> str:
 
 
 @contextlib.contextmanager
-def staged(folder: Path, ours: bool = False) -> Iterator[Path]:
+def stage_files(folder: Path, ours: bool = False) -> Iterator[Path]:
     """Yields a folder to write into; at the end its files move to ``folder``, the summary last, or none after an error.
 
     Files of the same names are replaced if ``ours`` or if an earlier comparison wrote them; all others stay. Raises

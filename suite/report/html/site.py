@@ -20,7 +20,7 @@ from suite.report.format.view import LEFT
 from suite.report.html import leaderboards, releases, standings
 from suite.report.html.cards import cards
 from suite.report.html.document import GENERATOR, PageTable, render
-from suite.report.html.folder import INDEX, MARK, staged
+from suite.report.html.folder import INDEX, MARK, stage_files
 from suite.report.html.stored import scan as stored
 from suite.report.html.summary import Summary, SummaryError, read
 from suite.report.plots.style.vectors import style_of
@@ -45,7 +45,7 @@ def publish(site: Path) -> list[str]:
         runs, notes = scan(site)
         submitted, left_out = stored(site, standings.FILE, standings.Standings, "leaderboards")
         released, also_out = stored(site, releases.FILE, releases.Lines, "page of releases")
-        with staged(site, ours=True) as place:  # `check` has verified that the index is ours
+        with stage_files(site, ours=True) as place:  # `check` has verified that the index is ours
             (place / INDEX).write_text(page(runs, bool(submitted), bool(released)), encoding="utf-8")
             if submitted:
                 (place / leaderboards.PAGE).write_text(leaderboards.page(submitted), encoding="utf-8")

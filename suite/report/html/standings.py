@@ -20,7 +20,7 @@ from suite.analysis.rows.metrics import Prices
 from suite.analysis.statistics.fastest import FastestBySetting
 from suite.record.record import Record
 from suite.record.text import clean
-from suite.report.html.folder import staged
+from suite.report.html.folder import stage_files
 from suite.report.html.stored import Rate, Text, short
 from suite.report.tables.frame import Table
 
@@ -82,7 +82,7 @@ def write(folder: Path, bundle: Path, checked: str, tables: Sequence[Table], pri
     address = f"../{path.relative_to(site).as_posix()}" if inside else clean(bundle.name, 200)
     run = clean(record.run.get("id", ""), 80)
     made = Standings(run, kind(record), clean(record.started, 40)[:10], checked, quote(address), rows)
-    with staged(folder, ours=True) as place:
+    with stage_files(folder, ours=True) as place:
         (place / FILE).write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
         if not inside:
             shutil.copyfile(bundle, place / address)

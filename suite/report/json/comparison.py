@@ -19,7 +19,7 @@ from suite.analysis.rows.groups import Group
 from suite.analysis.rows.missing import counts
 from suite.analysis.statistics.control import Power
 from suite.analysis.statistics.serving import Serving
-from suite.catalog.metrics import monitored
+from suite.catalog.metrics import monitor_metrics
 from suite.record.files.json_schema import schema_of
 from suite.record.text import clean
 from suite.report.json.lines import ReleaseStep, Scaling, release_step, scaling
@@ -172,7 +172,7 @@ class Comparison:
 def json_schema() -> dict[str, Any]:
     """Returns the JSON Schema of `to_json`."""
     schema = schema_of(Comparison, SCHEMA, "Made by `UPDATE_GOLDEN=1 pytest tests/report` from the types of findings.")
-    metrics = {each.name: _describe(each.meaning, each.unit) for each in monitored()}
+    metrics = {each.name: _describe(each.meaning, each.unit) for each in monitor_metrics()}
     schema["$defs"]["TimedCell"]["properties"]["metrics"] = {"type": "object", "properties": metrics}
     return schema
 

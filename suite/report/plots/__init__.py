@@ -49,7 +49,7 @@ def draw(
         if any(row.ok for row in each.group.rows)
     ]
     drawings = []
-    with styled():
+    with use_style():
         for of, name, subject in subjects:
             for kind in find_kinds(of):
                 if plot := kind.draw(*subject):
@@ -70,7 +70,7 @@ def save(plot: Figure, path: Path, svg: str = "") -> None:
         image.save(plot, path)
 
 
-def styled() -> Any:
+def use_style() -> Any:
     """Returns a context in which plots look the same whatever the user's settings."""
     defaults = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"}
     return mpl.rc_context({**defaults, **STYLE})

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from suite.analysis.rows.wording import figure
 from suite.plan.cell import FRAMEWORKS
 from suite.report.format.names import framework
-from suite.report.plots import styled
+from suite.report.plots import use_style
 from suite.report.plots.style.bars import BAR
 from suite.report.plots.style.look import DOT, FACE, INK, KEY, LETTERS, PALE, SMALL, face
 from suite.report.plots.style.vectors import draw_svg, embed
@@ -34,7 +34,7 @@ def draw_card(values: Values, unit: str, number: int, looks: dict[str, str] | No
     curves = any(len(cell) > 1 for cells in shown.values() for cell in cells)
     up = BELOW_IN + (CURVES_IN if curves else BAR_IN * len(shown))
     several = not curves and any(len(cells) > 1 for cells in shown.values())
-    with styled():
+    with use_style():
         plot = Figure(figsize=(WIDTH_IN, up))
         FigureCanvasAgg(plot)
         axes = plot.add_axes((LEFT, BELOW_IN / up, ACROSS, 1 - BELOW_IN / up))

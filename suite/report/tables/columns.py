@@ -8,7 +8,16 @@ from suite.analysis.rows.wording import NONE, middle
 from suite.catalog.metrics import METRICS, Metric
 from suite.record.text import clean
 from suite.report.format.view import LEFT, RIGHT, Grid, View
-from suite.report.tables.figures import Notes, Read, launch_count, metric_text, of_devices, outcome, ratio, varied
+from suite.report.tables.figures import (
+    Notes,
+    Read,
+    launch_count,
+    metric_text,
+    of_devices,
+    outcome,
+    ratio,
+    varied_settings,
+)
 from suite.report.tables.frame import Table
 from suite.report.tables.words import foot_lines, shown_metrics, title
 
@@ -53,7 +62,7 @@ def _measured_grid(table: Table, notes: Notes) -> Grid:
 
 def _headlines(table: Table) -> dict[str, Metric]:
     """Returns the metrics of the first part. If a framework has several modes, the question is when compiling pays."""
-    hidden = "compile_s" if "compile" in varied(table.group) else "break_even_steps"
+    hidden = "compile_s" if "compile" in varied_settings(table.group) else "break_even_steps"
     metrics = {name: metric for name, metric in METRICS.items() if metric.headline and name != hidden}
     kinds = _memory_kinds(table)
     if len(kinds) == 1:

@@ -67,7 +67,7 @@ def outcome(cell: TimedCell, notes: Notes | None = None) -> str:
     return "; ".join(filter(None, [f"{cell.outcome}{reason}", cell.flags]))
 
 
-def varied(group: Group) -> list[str]:
+def varied_settings(group: Group) -> list[str]:
     """Returns the settings that have more than one value within a framework."""
     values: dict[tuple[str, str], set[str]] = {}
     for row in group.rows:

@@ -15,7 +15,7 @@ from suite.analysis.statistics.serving import COMPARED, FIGURES, Estimate, Servi
 from suite.plan.measuring import LEAST_FOR_P99
 from suite.report.format.names import counts, workload
 from suite.report.format.view import LEFT, RIGHT, Grid, View
-from suite.report.tables.figures import Notes, ratio, varied
+from suite.report.tables.figures import Notes, ratio, varied_settings
 from suite.report.tables.frame import Table
 
 #: What each figure is, and its unit.
@@ -57,7 +57,7 @@ def views(table: Table) -> list[View]:
     if not served:
         return []
     notes, group = Notes(), table.group
-    names = ["framework", *varied(group)]
+    names = ["framework", *varied_settings(group)]
     tested = any(each.verdict for serving in served.values() for each in serving.ratios.values())
     headers = [*names, "n"]
     for name, (header, _) in HEADERS.items():
@@ -87,7 +87,7 @@ def frame(tables: Sequence[Table]) -> pd.DataFrame | None:
     return pd.DataFrame(rows) if rows else None
 
 
-def documented() -> list[str]:
+def document_columns() -> list[str]:
     """Returns the documentation of the columns in Markdown."""
     return [
         "| column | unit | meaning |",

@@ -167,7 +167,7 @@ def column(name: str) -> Column:
     return next(exact, None) or next(each for each in FAMILIES if name.startswith(each.name))
 
 
-def documented() -> str:
+def document_columns() -> str:
     """Returns the documentation of the columns in Markdown."""
     lines = ["| column | kind | unit | meaning |", "|:--|:--|:--|:--|"]
     for each in [*columns(), *FAMILIES]:
@@ -215,7 +215,7 @@ def documented() -> str:
             "`_low` and `_high`. Of `samples_per_s` and `latency_ms_median`, `_ratio`, its ends and `_verdict` say how",
             "many times as fast the cell is as the one that its table compares with.",
             "",
-            *inference.documented(),
+            *inference.document_columns(),
             "",
             "Made by `UPDATE_GOLDEN=1 pytest` from `suite/report/tables/launch_columns.py` and",
             "`suite/catalog/metrics.py`.",

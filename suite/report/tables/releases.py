@@ -13,7 +13,7 @@ from suite.catalog.setting import INSTALLED
 from suite.record.text import clean
 from suite.report.format.names import framework, workload
 from suite.report.format.view import LEFT, RIGHT, Grid, View
-from suite.report.tables.figures import Notes, metric_text, ratio, varied
+from suite.report.tables.figures import Notes, metric_text, ratio, varied_settings
 from suite.report.tables.frame import Table
 
 NOTE = (
@@ -28,7 +28,7 @@ def views(table: Table) -> list[View]:
     if not lines:
         return []
     notes = Notes()
-    own = [name for name in varied(table.group) if name != "release" and _varies(name, lines)]
+    own = [name for name in varied_settings(table.group) if name != "release" and _varies(name, lines)]
     tested = any(each.verdict for line in lines for step in line for each in _ratios(step))
     verdict = ["verdict"] if tested else []
     headers = [

@@ -11,11 +11,11 @@ from suite.analysis.scaling.efficiency import KINDS, WEAK, Point, Scaling
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.ratios import Ratio
 from suite.catalog.metrics import METRICS
-from suite.plan.settings.strategies import normalised_apart
+from suite.plan.settings.strategies import has_local_statistics
 from suite.record.text import clean
 from suite.report.format.names import count, counts, framework, strategy, workload
 from suite.report.format.view import LEFT, RIGHT, Grid, View
-from suite.report.tables.figures import Notes, communication, metric_text, ratio, shares, varied
+from suite.report.tables.figures import Notes, communication, metric_text, ratio, shares, varied_settings
 from suite.report.tables.frame import Table
 
 #: What each kind of scaling keeps, in a title.
@@ -47,7 +47,7 @@ def views(table: Table) -> list[View]:
 def _view(table: Table, kind: str, scalings: Sequence[Scaling]) -> View:
     group = table.group
     notes = Notes()
-    own = [name for name in varied(group) if name not in OWN and _varies(name, scalings)]
+    own = [name for name in varied_settings(group) if name not in OWN and _varies(name, scalings)]
     names = ["framework", *own, "strategy", "devices"]
     tested = any(ratio.verdict for each in scalings for ratio in each.ratios)
     headers = [
@@ -70,7 +70,7 @@ def _view(table: Table, kind: str, scalings: Sequence[Scaling]) -> View:
     )  # fmt: skip
     title = f"{kind.capitalize()} scaling of the {workload(group)}: {KEPT[kind]}"
     another = kind == "strong" and any(
-        normalised_apart(point.row.cell) for scaling in scalings for point in scaling.points
+        has_local_statistics(point.row.cell) for scaling in scalings for point in scaling.points
     )
     what = APART if another else WHAT[kind]
     return View(title, grid, [what, *_notes(table, scalings, tested), *notes.lines])

@@ -9,8 +9,8 @@ from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import DASH, listing
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
-from suite.analysis.statistics.sequential import is_sequential, launches_tested
-from suite.catalog.metrics import METRICS, Metric, first_gpu, monitored, number
+from suite.analysis.statistics.sequential import is_sequential, launches_needed
+from suite.catalog.metrics import METRICS, Metric, first_gpu, monitor_metrics, number
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK
 from suite.report.format.names import SETTING_NAMES, counts
 from suite.report.tables.figures import has_several
@@ -34,7 +34,9 @@ SEVERAL = (
 def shown_metrics(table: Table) -> list[Metric]:
     """Returns the metrics of a table's second part: those that any of its cells has."""
     cells = table.cells
-    return [each for each in monitored() if each.label and any(cell.metrics[each.name] is not None for cell in cells)]
+    return [
+        each for each in monitor_metrics() if each.label and any(cell.metrics[each.name] is not None for cell in cells)
+    ]
 
 
 def legend(tables: Sequence[Table]) -> str:
@@ -94,7 +96,7 @@ def foot_lines(table: Table) -> list[str]:
     if table.tested:
         lines += _tests(table, launched)
     else:
-        least = launches_tested(group.rows)
+        least = launches_needed(group.rows)
         few = f"; a test needs at least {least}" if fewest < least else ""
         lines.append(f"Significance was not tested: {launched}{few}.")
     lines += _choice_of_modes(table)

@@ -15,13 +15,13 @@ from suite.analysis.accuracy.comparison import AccuracyComparison
 from suite.analysis.findings import Findings
 from suite.analysis.records.hardware import gpus, processor
 from suite.analysis.rows.groups import Group
-from suite.analysis.scaling.efficiency import Scaling, decided_by
+from suite.analysis.scaling.efficiency import Scaling, decide_all
 from suite.analysis.statistics.control import doubtful
 from suite.analysis.statistics.fastest import FastestBySetting
 from suite.analysis.statistics.inference import LEAST, MARGIN
 from suite.analysis.statistics.multiple_testing import MultipleTesting, correct_together
 from suite.analysis.statistics.ratios import Ratio
-from suite.analysis.statistics.sequential import launches_tested
+from suite.analysis.statistics.sequential import launches_needed
 from suite.analysis.statistics.speedups import Speedup
 from suite.record.record import Record
 from suite.report.format.names import count, framework, number, times, workload
@@ -89,7 +89,7 @@ def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) 
             _card(group, *(doubted if _doubt(table) else [f"{verdict}{_say_flags(group, short=True)}", verdict]))
         )
     if tables and (most := max(_most(table.group) for table in tables)) < min(
-        launches_tested(table.group.rows) for table in tables
+        launches_needed(table.group.rows) for table in tables
     ):
         timed[0] = f"measured {times(most)} only, so nothing is tested: {timed[0]}"
     else:
@@ -132,7 +132,7 @@ class _Found:
     def decided(self, tests: MultipleTesting) -> _Found:
         """Returns the same with the verdicts of all tests together."""
         found = [tests.contest(each, self.margin) for each in self.contests]
-        scaled = [decided_by(each, lambda ratio: tests.decided(ratio, self.margin)) for each in self.scalings]
+        scaled = [decide_all(each, lambda ratio: tests.decided(ratio, self.margin)) for each in self.scalings]
         gained = [tests.gain(each, self.margin) for each in self.gains]
         return replace(self, contests=found, gains=gained, scalings=scaled)
 
@@ -171,7 +171,7 @@ def _most(group: Group) -> int:
 
 def _say_untested(table: Table) -> str:
     few = _most(table.group)
-    return f"; nothing is tested with {count(few, 'launch')}" if few < launches_tested(table.group.rows) else ""
+    return f"; nothing is tested with {count(few, 'launch')}" if few < launches_needed(table.group.rows) else ""
 
 
 def _doubt(table: Table) -> str:

@@ -9,12 +9,12 @@ from shlex import join
 
 from suite.analysis.rows.wording import NONE, listing
 from suite.analysis.search.effects import Effect, EffectRatio, effects
-from suite.analysis.search.objectives import figure_of, mean, shown
+from suite.analysis.search.objectives import figure_of, format_value, mean
 from suite.analysis.search.significance import LEVEL
 from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Race
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
-from suite.plan.sweeps.sweep import AXES, spelled
+from suite.plan.sweeps.sweep import AXES, spell_value
 from suite.record.text import clean
 from suite.report.format.names import count, number, workload_title
 from suite.report.format.view import LEFT, RIGHT, Grid
@@ -43,7 +43,7 @@ def label(cell: Cell, cells: Iterable[Cell]) -> str:
     """The framework and the settings in which the cells differ: ``jax · bf16 · b128 · compile``."""
     cells = list(cells)
     parts = [
-        SETTINGS[axis].short.format(spelled(axis, getattr(cell, axis)))
+        SETTINGS[axis].short.format(spell_value(axis, getattr(cell, axis)))
         for axis in AXES[2:]
         if len({getattr(each, axis) for each in cells}) > 1
     ]
@@ -79,7 +79,7 @@ def standing(race: Race, cells: Sequence[Cell]) -> Grid:
     for cell in cells:
         figures = [race.logs(cell, name) for name in names]
         values = [
-            shown(figure_of(mean(logs), name), name).removesuffix(f" {name}") if len(logs) else NONE
+            format_value(figure_of(mean(logs), name), name).removesuffix(f" {name}") if len(logs) else NONE
             for logs, name in zip(figures, names, strict=True)
         ]
         ratio = relative(race, cell) if race.fits else None
@@ -149,7 +149,7 @@ def command(cell: Cell, target: float | None = None, launches: int = 6) -> str:
     for axis in AXES:
         value = getattr(cell, axis)
         if axis not in OF_FEW or value != getattr(Cell(cell.workload, cell.framework), axis):
-            words += [f"--{axis}", spelled(axis, value)]
+            words += [f"--{axis}", spell_value(axis, value)]
     return join([*words, "--launches", str(launches)])
 
 
@@ -177,7 +177,7 @@ def outs(race: Race) -> list[str]:
     return lines
 
 
-def untried(race: Race) -> str:
+def say_untried(race: Race) -> str:
     """How many cells were never launched, and why; empty if all were."""
     never = [cell for cell in race.cells if cell in race.out and not race.out[cell].launched]
     waiting = [cell for cell in race.alive if not race.records.get(cell)]
@@ -194,7 +194,7 @@ def risk(race: Race) -> str:
     return f"Risk that the tests dropped the best cell: at most {100 * race.risk:.1f} %."
 
 
-def flagged(race: Race) -> str:
+def say_flagged(race: Race) -> str:
     """How many launches were flagged, by flag: on a busy machine none of the figures means much; maybe empty."""
     records = [record for each in race.records.values() for record in each.values()]
     counts = Counter(clean(flag, 40) for record in records for flag in dict.fromkeys(record.flags))

@@ -43,7 +43,7 @@ class Node(NamedTuple):
     cpus: int
 
 
-def allocated(variables: Mapping[str, str] = os.environ) -> list[Node]:
+def find_nodes(variables: Mapping[str, str] = os.environ) -> list[Node]:
     """The nodes of the allocation that this process runs in. Raises `LaunchError` if there is none."""
     given = variables.get("SLURM_JOB_NODELIST", "")
     if not (given and shutil.which("srun") and shutil.which("scontrol")):
@@ -109,7 +109,7 @@ class Slurm:
     until: ExitStack
 
     def __post_init__(self) -> None:
-        self._nodes = {node.name: node for node in allocated()}
+        self._nodes = {node.name: node for node in find_nodes()}
         self._folder = Path(self.until.enter_context(scratch_folder()))
 
     def nodes(self) -> dict[str, Node]:

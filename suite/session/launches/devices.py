@@ -80,7 +80,7 @@ def other_accelerator(framework: str) -> str:
     return ""
 
 
-def installed_build(framework: str) -> tuple[str, bool]:
+def find_build(framework: str) -> tuple[str, bool]:
     """Version of the framework in this interpreter, empty without one, and whether it was built with CUDA."""
     package, file, pattern = BUILDS[framework]
     spec = util.find_spec(package)
@@ -122,4 +122,4 @@ def _first(distributions: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps([*installed_build(sys.argv[1]), other_accelerator(sys.argv[1])]))
+    sys.stdout.write(json.dumps([*find_build(sys.argv[1]), other_accelerator(sys.argv[1])]))

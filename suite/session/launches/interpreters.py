@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from suite.plan.cell import Cell
-from suite.plan.command.common import joined
+from suite.plan.command.common import join_values
 from suite.plan.settings.frameworks import too_old
-from suite.plan.sweeps.sweep import parsed
+from suite.plan.sweeps.sweep import parse_values
 from suite.session.launches import devices
 from suite.session.launches.launch import LaunchError, interpreter
 from workloads.data.progress import waiting
@@ -19,7 +19,7 @@ def resolve(values: list[str] | None) -> list[str] | None:
         return None
     from suite.releases.index import resolve as exact  # which no other run needs
 
-    return exact(parsed("release", joined(values) or ""))
+    return exact(parse_values("release", join_values(values) or ""))
 
 
 def build(cells: Iterable[Cell], say: Callable[[str], None]) -> dict[str, str]:

@@ -29,13 +29,13 @@ from suite.monitor.sampler import Monitor
 from suite.plan.cell import WORKLOADS, Cell
 from suite.plan.settings import allocators
 from suite.plan.settings.frameworks import interpreter_variable, too_old, variables_of
-from suite.plan.settings.strategies import not_served
+from suite.plan.settings.strategies import why_not_served
 from suite.plan.settings.tunings import host_memory
 from suite.record.files.scratch import scratch
 from suite.record.handover.job import Job
 from suite.record.handover.order import HostRanks
 from suite.record.handover.variables import PROCESS_TAG
-from suite.record.parts.environment import machine, recorded, redact
+from suite.record.parts.environment import machine, redact, select_variables
 from suite.record.record import REASON_MOST, SCHEMA, Outcome, Record, RecordError
 from suite.record.text import clean
 from suite.session.launches import cleanup, logs, ranks
@@ -89,7 +89,7 @@ def launch(
     KeyboardInterrupt after ending the whole process tree.
     """
     serves = job.plan.serves and not job.cell.recipe
-    if reason := too_old(job.cell.framework, job.cell.release) or (not_served(job.cell) if serves else ""):
+    if reason := too_old(job.cell.framework, job.cell.release) or (why_not_served(job.cell) if serves else ""):
         return _unsupported_record(job, reason)
     if reason := ranks.impossible(job.cell, job.device, part):
         return _unsupported_record(job, reason)
@@ -110,7 +110,7 @@ def launch(
 
 
 def _unsupported_record(job: Job, reason: str) -> Record:
-    environment = {"machine": machine(), "variables": recorded(variables(job, ""))}
+    environment = {"machine": machine(), "variables": select_variables(variables(job, ""))}
     return Record(job.cell, Outcome("unsupported", reason), job.launch, environment=environment)
 
 
@@ -139,7 +139,7 @@ def _launch(
     if record.outcome.ok:
         record = replace(record, flags=() if record.phases["train"].steady else ("unsteady",))
         return monitor.annotated(record) if monitor else record
-    environment = record.environment or {"machine": machine(), "variables": recorded(variables(job, ""))}
+    environment = record.environment or {"machine": machine(), "variables": select_variables(variables(job, ""))}
     return replace(record, environment=environment, log=tuple(map(redact, logs.tail(log))))
 
 

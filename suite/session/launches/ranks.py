@@ -11,7 +11,7 @@ from pathlib import Path
 
 from suite.catalog.devices import has_gpu
 from suite.plan.cell import Cell
-from suite.plan.settings.strategies import SERVER, has_server, not_measured
+from suite.plan.settings.strategies import SERVER, has_server, why_not_measured
 from suite.record.handover.job import Job
 from suite.record.handover.order import HostRanks
 from suite.record.handover.variables import (
@@ -45,7 +45,7 @@ def impossible(cell: Cell, device: str, part: HostRanks | None = None) -> str:
     """
     if cell.devices == 1 and not cell.cores:
         return ""
-    if reason := not_measured(cell):
+    if reason := why_not_measured(cell):
         return reason
     count = part.count if part else cell.devices
     if device == "cpu" or not has_gpu():

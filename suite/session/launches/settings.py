@@ -12,11 +12,11 @@ import pytest
 
 from suite.catalog.devices import has_gpu
 from suite.plan.cell import FRAMEWORKS
-from suite.plan.command.common import JOURNALS, LOCAL, bytes_of, joined
+from suite.plan.command.common import JOURNALS, LOCAL, bytes_of, join_values
 from suite.plan.command.options import chosen_axes
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.measuring import Plan
-from suite.plan.sweeps.sweep import AXES, described
+from suite.plan.sweeps.sweep import AXES, describe_axes
 from suite.record.parts.environment import redact
 from suite.session.launches import devices
 from suite.session.launches.launch import interpreter
@@ -101,7 +101,7 @@ def refuse_surrogates(config: pytest.Config) -> None:
 
 def settings(config: pytest.Config, chosen: Matrix) -> Settings:
     """The settings of a run of the chosen matrix."""
-    sweep = described(chosen_axes(config)) or None
+    sweep = describe_axes(chosen_axes(config)) or None
     return Settings.of(
         config.option,
         chosen.name,
@@ -109,19 +109,19 @@ def settings(config: pytest.Config, chosen: Matrix) -> Settings:
         chosen.plan,
         sweep=sweep,
         search=None,
-        typed=typed(config),
+        typed=typed_options(config),
         budget_s=chosen.budget_s,
     )
 
 
-def typed(config: pytest.Config) -> dict[str, Any]:
+def typed_options(config: pytest.Config) -> dict[str, Any]:
     """The options that chose cells and windows, as they were typed, for a command that continues the run.
 
     Paths lose private folders, because the run may be published.
     """
     values = {
         "matrix": [_public(name) for name in config.getoption("matrix") or ()],
-        **{axis: joined(config.getoption(axis)) for axis in AXES},
+        **{axis: join_values(config.getoption(axis)) for axis in AXES},
         "budget": config.getoption("budget"),
         "min-window": config.getoption("min_window"),
         "phases": config.getoption("phases"),

@@ -21,7 +21,7 @@ import numpy as np
 
 from suite.catalog.devices import ACCELERATORS, DEVICES
 from suite.plan.cell import MODEL_DIVIDED, Cell
-from suite.plan.settings.strategies import WHOLE_BATCH, not_measured
+from suite.plan.settings.strategies import WHOLE_BATCH, why_not_measured
 from suite.record.parts.environment import usable_cores
 from suite.record.parts.ranks import AllReduce, Rank
 from suite.record.parts.ranks import Ranks as Part
@@ -53,7 +53,7 @@ def find_training(framework: ModuleType, cell: Cell, team: ProcessGroup | None) 
 
 def refuse(cell: Cell, loaders: tuple[str, ...]) -> None:
     """Refuse what cannot be measured on several devices. Raises `UnsupportedError` with the reason."""
-    if reason := not_measured(cell):
+    if reason := why_not_measured(cell):
         raise UnsupportedError(reason)
     if cell.loader.kind not in loaders:
         raise UnsupportedError(

@@ -17,7 +17,7 @@ from suite.record.inference import Answered
 from suite.record.parts.evidence import Trace
 from suite.record.parts.history import NUMBER_MOST
 from suite.worker.evidence.replay import restore_state
-from suite.worker.launch.decoding import CONTINUED, continued
+from suite.worker.launch.decoding import CONTINUED, continue_prompts
 from suite.worker.launch.inference import Answers, model_of
 from suite.worker.launch.training import scores
 from workloads.data.augment import evaluation_batches
@@ -45,7 +45,9 @@ def evidence(answers: Answers, fresh: Any, state: dict[str, Array], precision: s
     clear = CLEAR if precision in EXACT else COARSE
     spread = [(inputs[at], logits[at]) for inputs, logits in answers.batches for at in _spread(len(inputs))]
     rows = np.stack([logits for _, logits in spread])
-    again = evaluated(fresh, np.concatenate([answers.inputs[pool], [inputs for inputs, _ in spread]]), labels, spec)
+    again = losses_of_evaluation(
+        fresh, np.concatenate([answers.inputs[pool], [inputs for inputs, _ in spread]]), labels, spec
+    )
     expected = dict(zip(pool, again, strict=False))
     off, wrong = 0.0, 0
     for at, _, row in answers.kept:
@@ -58,7 +60,7 @@ def evidence(answers: Answers, fresh: Any, state: dict[str, Array], precision: s
     return Answered(len(answers.kept), off, wrong, answers.gradient, answers.cached)
 
 
-def served(subject: Subject, training: Any) -> Trace:
+def losses_of_server(subject: Subject, training: Any) -> Trace:
     """The mean losses of some test samples by the function that serves a training, for each of some labels.
 
     Of a workload that decodes, also the words that follow the first halves of some.
@@ -72,7 +74,7 @@ def served(subject: Subject, training: Any) -> Trace:
         logits = model.on_host(model.predict(batch)).reshape(len(inputs), -1)[:count].astype(np.float64)
         found = losses(logits, labels_of(logits.shape[1])).mean(0)
         if subject.spec.decodes:
-            words, off = continued(model, training, inputs[:CONTINUED, : inputs.shape[1] // 2], inputs.shape[1])
+            words, off = continue_prompts(model, training, inputs[:CONTINUED, : inputs.shape[1] // 2], inputs.shape[1])
             found = np.append(found, words if off < CACHED else [NUMBER_MOST])
     finally:
         model.close()
@@ -94,7 +96,7 @@ def losses(logits: Array, labels: Array) -> Array:
         return np.asarray(np.logaddexp.reduce(logits, axis=1)[:, None] - logits[:, labels])
 
 
-def evaluated(training: Any, inputs: Array, labels: Array, spec: WorkloadSpec) -> Array:
+def losses_of_evaluation(training: Any, inputs: Array, labels: Array, spec: WorkloadSpec) -> Array:
     """The same by the evaluation of a training; where each position has a label, of the last one.
 
     In batches of one size, which is at most that of the workload's evaluation; the last is filled up.
@@ -104,14 +106,14 @@ def evaluated(training: Any, inputs: Array, labels: Array, spec: WorkloadSpec) -
     size = -(-count // parts)
     at = np.arange(parts * size) % count
     samples, each = np.repeat(inputs, len(labels), axis=0)[at], np.tile(labels, len(inputs))[at]
-    targets = labelled(each, inputs.shape[-1], spec.ignored_label)
+    targets = label_samples(each, inputs.shape[-1], spec.ignored_label)
     counts = [min(size, count - begin) for begin in range(0, parts * size, size)]
     batches = [(samples[n * size :][:size], targets[n * size :][:size], held) for n, held in enumerate(counts)]
     found, _ = scores(training, batches)
     return found.reshape(len(inputs), len(labels)).astype(np.float64)
 
 
-def labelled(labels: Array, positions: int, ignored: int | None) -> Array:
+def label_samples(labels: Array, positions: int, ignored: int | None) -> Array:
     """Labels (n,) as samples have them; where an `ignored_label` says that each position has one, at the last alone."""
     labels = labels.astype(np.int32)
     if ignored is None:

@@ -82,7 +82,7 @@ class Evidence:
         """The fingerprint at a small batch, where the evidence is whole; the errors of the LSTM's logits."""
         if not self.whole:
             return {}
-        with self.subject.programs_kept(), self._part("fingerprint"), only_new_collected():
+        with self.subject.programs_kept(), self._part("fingerprint"), collect_new():
             fingerprint, errors = take_fingerprint(self.subject)
             self.parts |= fingerprint
         return errors
@@ -121,12 +121,12 @@ class Evidence:
             if self.subject.draws:
                 parts["dropout"] = lambda: {"dropout": draws(self.subject)}
             if self.subject.cell.checkpointing == "on":
-                parts["checkpointing"] = lambda: {"recomputed": recomputed(self.subject)}
+                parts["checkpointing"] = lambda: {"recomputed": compare_checkpointing(self.subject)}
             parts["float64"] = lambda: take_float64_fingerprint(self.subject)
         for name, compute in parts.items():
             how = COMPILED.get(name, "soon")
             try:
-                with self.subject.programs_kept(how), self._part(name), only_new_collected():
+                with self.subject.programs_kept(how), self._part(name), collect_new():
                     self.parts |= compute()
                 continue
             except Exception as error:
@@ -161,7 +161,7 @@ class Evidence:
 
 
 @contextmanager
-def only_new_collected() -> Iterator[None]:
+def collect_new() -> Iterator[None]:
     """A context at whose end the models that were made in it are collected.
 
     What was there before is not looked through: a framework's objects are so many that it takes a quarter of a second.
@@ -174,7 +174,7 @@ def only_new_collected() -> Iterator[None]:
         gc.unfreeze()
 
 
-def recomputed(subject: Subject) -> Recomputed:
+def compare_checkpointing(subject: Subject) -> Recomputed:
     """What a forward pass keeps with and without gradient checkpointing, and whether the gradients stayed the same.
 
     Both models start from the same random state, so that other dropout masks in the second pass of a block would show.

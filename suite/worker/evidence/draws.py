@@ -8,7 +8,7 @@ import numpy as np
 
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.parts.evidence import Draws
-from suite.worker.evidence.fingerprint import drawn_from
+from suite.worker.evidence.fingerprint import dropout_batch
 from suite.worker.evidence.owners import owners
 from suite.worker.evidence.subject import Subject
 from suite.worker.launch.outcome import check
@@ -32,7 +32,7 @@ def draws(subject: Subject) -> Draws:
     cell = subject.cell.but(batch=DRAWN_BATCH, accumulate=1, compile=compile_mode, checkpointing="off", devices=1)
     training = subject.training(cell, frozen, dropout=True)
     passes, samples = DRAWS_OF_TEXTS if subject.data.batch_form == "tokens" else DRAWS
-    noise, labels = drawn_from(subject.data, subject.length, samples)
+    noise, labels = dropout_batch(subject.data, subject.length, samples)
     logits, inputs = subject.tools.draws(training, training.put((noise, labels)), passes)
     layers = _by_tensor(inputs, subject.tools.owned(training), training.weights()) if inputs else {}
     drawn = noise[:DRAWN_BATCH], labels[:DRAWN_BATCH]
@@ -47,7 +47,7 @@ def draws(subject: Subject) -> Draws:
     if subject.team:
         losses = training.each(pending)
     whole = [each for each in (*inputs.values(), logits) if each.shape[1] == samples]
-    return Draws(spread(logits), tuple(losses), max(map(shared, whole)), spec.size, layers)
+    return Draws(spread(logits), tuple(losses), max(map(share_of_variance, whole)), spec.size, layers)
 
 
 def _by_tensor(inputs: dict[str, Array], owned: dict[str, list[Array]], weights: dict[str, Array]) -> dict[str, float]:
@@ -71,7 +71,7 @@ def spread(logits: Array) -> float:
     return float(np.sqrt(np.var(logits, axis=0, ddof=1).mean()))
 
 
-def shared(drawn: Array) -> float:
+def share_of_variance(drawn: Array) -> float:
     """The variance of a batch's mean over draws, (draws, b, ...), in shares of that of independent masks.
 
     That is 1, and b where all samples of a batch share one mask. 0 where nothing is drawn.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from suite.record.parts.evidence import Trace
-from suite.worker.evidence.answers import served
+from suite.worker.evidence.answers import losses_of_server
 from suite.worker.evidence.optimizer import Formula, deviation
 from suite.worker.evidence.replay import FP16_STEPS
 from suite.worker.launch.outcome import check
@@ -58,7 +58,7 @@ def fixed_batches(
     return [source[number] for number in range(steps)]
 
 
-def drawn_from(data: DataSet, length: int | None, batch: int) -> tuple[Array, Array]:
+def dropout_batch(data: DataSet, length: int | None, batch: int) -> tuple[Array, Array]:
     """The batch on which dropout is drawn: noise, so that the spread is the same with any data.
 
     Of images it is any; of reviews, so many words as there are, each as likely as another. Of inputs from outside noise
@@ -85,7 +85,7 @@ def movement(before: Mapping[str, Array], after: Mapping[str, Array]) -> dict[st
     return moved
 
 
-def stepped(training: Any, batches: list[tuple[Array, Array]], where: str) -> Trace:
+def run_steps(training: Any, batches: list[tuple[Array, Array]], where: str) -> Trace:
     """Steps of a compiled training on these batches; ``where`` is for an error."""
     before = training.weights()
     losses = check([training.step(training.put(batch)) for batch in batches], training, where)
@@ -101,7 +101,7 @@ def take_fingerprint(subject: Subject) -> tuple[dict[str, Any], dict[str, float]
     if before.keys() == LSTM_TENSORS:
         errors["lstm"] = lstm_error(subject.cell, before, batches[0][0], training.logits(first))
     training.compile(first)
-    trace = stepped(training, batches, "the fingerprint")
+    trace = run_steps(training, batches, "the fingerprint")
     return {"weights": weights_digest(before), "losses": trace.losses, "updates": trace.updates}, errors
 
 
@@ -118,7 +118,7 @@ def take_own_fingerprint(subject: Subject, replayed: Any = None) -> dict[str, An
         training.compile(training.put(batches[0]))
     elif subject.draws:
         subject.tools.without_dropout(training)
-    trace = stepped(training, batches, "the fingerprint at the cell's batch")
+    trace = run_steps(training, batches, "the fingerprint at the cell's batch")
     training = subject.training(cell, subject.timed, rates=subject.rates)
     return {"own": trace, "own_optimizer": check_formula(subject, training, subject.timed.optimizer, batches)[-1]}
 
@@ -139,7 +139,7 @@ def take_float64_fingerprint(subject: Subject) -> dict[str, Any]:
         if subject.recipe:
             parts["evaluation"] = evaluation(subject, training)
         elif subject.serves:
-            parts["inference"] = served(subject, training)
+            parts["inference"] = losses_of_server(subject, training)
     return parts | {"float64": trace, "optimizer": off}
 
 

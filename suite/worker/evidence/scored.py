@@ -15,7 +15,7 @@ import numpy as np
 
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.parts.evidence import Scored
-from suite.worker.evidence.answers import labelled
+from suite.worker.evidence.answers import label_samples
 from suite.worker.evidence.replay import restore_state
 from suite.worker.evidence.subject import Subject
 from suite.worker.launch.training import scores
@@ -60,7 +60,7 @@ class Again:
         drawn = draw.sample(range(len(test)), min(max(1, size // classes), len(test)))
         own = [] if ignored is None else draw.sample(range(len(test)), min(size, len(test)))
         chosen = np.concatenate([np.repeat(drawn, classes), np.array(own, int)])
-        labels = labelled(np.tile(np.arange(classes), len(drawn)), test.labels.shape[-1], ignored)
+        labels = label_samples(np.tile(np.arange(classes), len(drawn)), test.labels.shape[-1], ignored)
         split = Split(test.inputs[chosen], np.concatenate([labels.astype(test.labels.dtype), test.labels[own]]))
         batches = [*evaluation_batches(replace(subject.data, test=split), size, subject.length)]
         return cls(subject, batches, drawn, own, evaluated, *scores(training, batches, subject.team))

@@ -63,15 +63,15 @@ def _round(model: Any, inputs: Any, count: int) -> tuple[float, float, list[Any]
 
 
 def check_decoded(rounds: Rounds, model: Any, training: Any, length: int) -> float:
-    """How far the logits of what was timed are off those of passes without a cache, as `continued` has it.
+    """How far the logits of what was timed are off those of passes without a cache, as `continue_prompts` has it.
 
     Where other words were timed than those that follow one by one, all are off.
     """
-    words, off = continued(model, training, rounds.prompts, length)
+    words, off = continue_prompts(model, training, rounds.prompts, length)
     return off if np.array_equal(words, rounds.words) else NUMBER_MOST
 
 
-def continued(model: Any, training: Any, prompts: Array, length: int) -> tuple[Array, float]:
+def continue_prompts(model: Any, training: Any, prompts: Array, length: int) -> tuple[Array, float]:
     """The words that follow prompts (b, n) in a window of ``length``, and how far off their logits are.
 
     That is, off those of a pass of the ``training`` over the whole window, without a cache, at the position where that

@@ -62,7 +62,7 @@ def resident(timed: Timed) -> Steps:
     return _passes(cycle(timed.held), timed)
 
 
-def loaded(timed: Timed) -> Steps:
+def passes_over_loader(timed: Timed) -> Steps:
     """Passes over the loader's batches."""
     return _passes(timed.loader, timed)
 

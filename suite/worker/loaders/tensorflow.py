@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.frameworks.tensorflow.device import integers, place, placed, synchronise
+from suite.worker.frameworks.tensorflow.device import integers, place, place_array, synchronise
 from suite.worker.loaders import refuse, refuse_own, tuned_workers
 from suite.worker.loaders.dali import Dali
 from workloads.data.augment import PAD, Batches
@@ -113,7 +113,7 @@ class Resident:
         with tf.device(place(self.device)):
             if not start:
                 arrays = _epoch_plan(self.source, self.number // self.source.per_epoch)
-                self.plan = [placed(array, self.device) for array in arrays]
+                self.plan = [place_array(array, self.device) for array in arrays]
             self.number += 1
             return self.make(*(array[start : start + self.source.batch] for array in self.plan))
 
@@ -127,7 +127,7 @@ def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
     def take(tensor: Any) -> tf.Tensor:
         shared = tf.experimental.dlpack.from_dlpack(tensor.__dlpack__())
         with tf.device(place(device)):  # `tf.identity` would share the memory
-            copy = placed(tf.bitwise.bitwise_or(shared, tf.zeros((), shared.dtype)), device)
+            copy = place_array(tf.bitwise.bitwise_or(shared, tf.zeros((), shared.dtype)), device)
         synchronise(device)  # DALI writes over its own when it makes the next batch
         return copy
 

@@ -81,13 +81,13 @@ def events_of(rows: Any, whole: Program) -> list[Event]:
             ends.append((known(name.removeprefix(ENDED))[0], end))
         elif on_gpu:
             category = kernel_rules.category_of(name)
-            events.append(Event(name, start, end, line, category, "cuda", kernel_rules.held_by(name)))
+            events.append(Event(name, start, end, line, category, "cuda", kernel_rules.kernel_contents(name)))
         elif "hlo_op" in stats:
             events.append(Event(name, start, end, line, OTHER))
-    return [*events, *continued(events, ends)]
+    return [*events, *rest_of_events(events, ends)]
 
 
-def continued(events: list[Event], ends: list[tuple[str, int]]) -> list[Event]:
+def rest_of_events(events: list[Event], ends: list[tuple[str, int]]) -> list[Event]:
     """The rest of instructions that only began in their event, up to where XLA says that they ended.
 
     On a CPU a convolution hands its work to threads that the profiler does not see, and returns.

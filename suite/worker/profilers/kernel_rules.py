@@ -44,7 +44,7 @@ def category_of(name: str) -> str:
     return next((category for pattern, category in KERNELS if pattern.search(name)), OTHER)
 
 
-def held_by(name: str) -> tuple[str, ...]:
+def kernel_contents(name: str) -> tuple[str, ...]:
     """What a kernel of Inductor holds, in the order of its name; the name joins all words by underscores."""
     found = _FUSED.search(name)
     return tuple(dict.fromkeys(word for word in found["held"].split("_") if word)) if found else ()

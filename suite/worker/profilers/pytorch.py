@@ -73,7 +73,7 @@ def record(
     split = ""
     if not on_cuda and any(event.name in GRADIENTS for event in events):
         forward, backward = onednn.shares_of(_verbose(loop))
-        events, split = divided(events, forward, backward), SPLIT if backward else ""
+        events, split = divide_convolutions(events, forward, backward), SPLIT if backward else ""
     text = json.dumps(trace, separators=(",", ":")).encode()
     return Recording(events, gzip.compress(text, compresslevel=3), _count(training, batch), split, extra)
 
@@ -94,7 +94,7 @@ def events_of(trace: dict[str, Any]) -> list[Event]:
         name, kind, thread = str(row["name"]), row["cat"], f"{row.get('pid')}/{row.get('tid')}"
         start, end = round(row["ts"] * 1000), round((row["ts"] + row["dur"]) * 1000)
         if kind in _DEVICE:
-            device, holds = kernel_rules.category_of(f"{kind} {name}"), kernel_rules.held_by(name)
+            device, holds = kernel_rules.category_of(f"{kind} {name}"), kernel_rules.kernel_contents(name)
             events.append(Event(name, start, end, f"cuda {thread}", device, "cuda", holds))
             continue
         if name == STEPS:
@@ -111,7 +111,7 @@ def events_of(trace: dict[str, Any]) -> list[Event]:
         if lenders and category != OVERHEAD:
             category = lenders[-1][1]
         moved = moved_bytes(name, row.get("args", {})) if category not in (OVERHEAD, INPUT) else None
-        events.append(Event(name, start, end, thread, category, "cpu", kernel_rules.held_by(name), moved))
+        events.append(Event(name, start, end, thread, category, "cpu", kernel_rules.kernel_contents(name), moved))
     return events
 
 
@@ -122,7 +122,7 @@ _DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _KINDS = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", *_DEVICE)
 
 
-def divided(events: list[Event], forward: dict[str, float], backward: dict[str, float]) -> list[Event]:
+def divide_convolutions(events: list[Event], forward: dict[str, float], backward: dict[str, float]) -> list[Event]:
     """The events with oneDNN's convolutions divided into one event per category, in shares of their time."""
     found: list[Event] = []
     for event in events:

@@ -90,7 +90,7 @@ def operations(found: Shares, steps: int) -> tuple[Operation, ...]:
     kept = [item for item in largest[:KEPT] if item[1].nanoseconds >= LEAST * found.nanoseconds]
     return tuple(
         Operation(
-            shortened(name),
+            shorten(name),
             category,
             _round(spent.nanoseconds / steps / 1e9),
             _round(spent.calls / steps),
@@ -117,7 +117,7 @@ def note(step_s: float, timed_s: float, bare_s: float, split: str) -> str:
     return " ".join(found)
 
 
-def shortened(name: str) -> str:
+def shorten(name: str) -> str:
     """A name of at most `NAME_KEPT` letters; of a longer one, the end, which tells operations apart."""
     name = "".join(letter if letter.isprintable() else "?" for letter in name) or OTHER
     return name if len(name) <= NAME_KEPT else f"...{name[3 - NAME_KEPT :]}"

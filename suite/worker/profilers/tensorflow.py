@@ -51,7 +51,7 @@ def record(
     finally:
         tf.profiler.experimental.stop()
     (path,) = folder.glob("**/*.xplane.pb")
-    text = optimised(training, batch)
+    text = optimised_program(training, batch)
     rows = [*_read(path)]
     moved = {}
     if not text:
@@ -175,7 +175,7 @@ def _is_product(name: str, kind: str) -> bool:
 
 def code(training: Any, batch: Any) -> dict[str, bytes]:
     """The step as XLA optimised it, by file name; without XLA, the graph."""
-    if text := optimised(training, batch):
+    if text := optimised_program(training, batch):
         return {"optimised.hlo.gz": gzip.compress(text.encode())}
     graph = training.function.get_concrete_function(*batch).graph.as_graph_def()
     return {"graph.pbtxt.gz": gzip.compress(str(graph).encode(), compresslevel=3)}
@@ -200,7 +200,7 @@ def triad(device: str, elements: int) -> Callable[[int], None]:
     return run
 
 
-def optimised(training: Any, batch: Any) -> str:
+def optimised_program(training: Any, batch: Any) -> str:
     """The program of a step that XLA compiles; empty where it does not."""
     if training.cell.compile != "compile":
         return ""
@@ -236,7 +236,7 @@ def _kernel(row: Row, whole: Program | None) -> Event:
         line,
         category if category not in (OTHER, OVERHEAD) else own,
         "cuda",
-        kernel_rules.held_by(name),
+        kernel_rules.kernel_contents(name),
     )
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import sys
 
-from suite.analysis.records.ledger import unaccounted
+from suite.analysis.records.ledger import find_unaccounted
 from tests.studies.measuring.faults import FAULTS
 from tests.studies.measuring.simulated import judge, launched, older, uncounted
 
 
 def main() -> int:
     judged = {fault: judge(fault) for fault in FAULTS}
-    alarms = [*unaccounted({seed: [launched(seed=seed)] for seed in range(1, 51)}).values()]
+    alarms = [*find_unaccounted({seed: [launched(seed=seed)] for seed in range(1, 51)}).values()]
     for fault, words in judged.items():
         print(f"{fault.name}: {words or f'survives: {fault.survives}'}")
     print(f"{sum(map(bool, judged.values()))} of {len(judged)} faults of measurement are noticed")

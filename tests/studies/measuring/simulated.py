@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.records.ledger import unaccounted
+from suite.analysis.records.ledger import find_unaccounted
 from suite.plan.measuring import Plan
 from suite.record.record import SCHEMA, Record
 from suite.session.launches.listener import Listener
@@ -128,6 +128,6 @@ def judge(fault: Fault, reading: Callable[[Record], Record] = lambda record: rec
     ``reading`` is what becomes of the record before.
     """
     try:
-        return unaccounted({fault: [reading(launched(fault))]}).get(fault, "")
+        return find_unaccounted({fault: [reading(launched(fault))]}).get(fault, "")
     except RuntimeError as error:
         return f"{type(error).__name__}: {error}"

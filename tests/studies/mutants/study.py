@@ -141,7 +141,7 @@ def _twin(framework: str, cell: Cell, serves: bool, draws: bool) -> Record:
         record = rehearse(cell, serves=serves)
     gc.collect()
     gc.freeze()  # launches collect often, which takes its time with a framework loaded
-    evidence.only_new_collected = _collected  # which would unfreeze them
+    evidence.collect_new = _collected  # which would unfreeze them
     return record
 
 

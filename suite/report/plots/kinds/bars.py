@@ -18,7 +18,7 @@ from suite.report.format.names import framework
 from suite.report.format.text import spread
 from suite.report.plots.kinds import kind
 from suite.report.plots.style.bars import absent, bars, beside, rate_bars, rates_of, stack, whiskers
-from suite.report.plots.style.canvas import canvas, left_out
+from suite.report.plots.style.canvas import canvas, note_left_out
 from suite.report.plots.style.look import INK, PALE, ROUND, frameworks, legend, plain_numbers, swatch
 from suite.report.tables.curves import SpeedUp, StepParts, speed_ups, step_parts
 from suite.report.tables.frame import Table
@@ -83,7 +83,7 @@ def speed_up(table: Table) -> Figure | None:
         rows=rows,
         notes=[
             *_base_notes(by_row.values(), table),
-            *left_out(table, rows, "without a successful launch, a base or an equal fingerprint"),
+            *note_left_out(table, rows, "without a successful launch, a base or an equal fingerprint"),
         ],
     )
     axes.axvspan(1 / (1 + table.margin), 1 + table.margin, color="#E4E4E4", linewidth=0, zorder=0)
@@ -149,7 +149,7 @@ def phases(table: Table) -> Figure | None:
         rows=rows,
         notes=[
             *([more] if max(compute for compute, _, _ in shares.values()) > 100.5 else []),
-            *left_out(table, rows, "without a successful launch"),
+            *note_left_out(table, rows, "without a successful launch"),
         ],
     )
     axes.axvline(100, color=PALE, linewidth=0.8, zorder=3)

@@ -13,9 +13,9 @@ from suite.analysis.rows.wording import figure
 from suite.record.parts.profile import CATEGORIES
 from suite.report.plots.kinds import kind
 from suite.report.plots.style.bars import stack
-from suite.report.plots.style.canvas import ROW_IN, left_out, rows_of, sheet, stacked
+from suite.report.plots.style.canvas import ROW_IN, note_left_out, rows_of, sheet, stack_rows
 from suite.report.plots.style.look import INK, KEY, SMALL, WIDTH_IN, wide
-from suite.report.plots.style.naming import among, title_of, unsupported_note
+from suite.report.plots.style.naming import among, note_unsupported, title_of
 from suite.report.tables.frame import Table
 
 #: Colour and hatch of every category, of one colour those that one kind of layer causes; no framework's colour is among
@@ -61,7 +61,7 @@ def categories(table: Table) -> Figure | None:
         name for name in CATEGORIES if any(each.seconds[name] >= SMALLEST * each.step_s for each in found.values())
     ]
     drawn = [*named, *([REST] if any(_rest(each, named) > 0 for each in known) else [])]
-    places, headings, names = stacked(table, rows)
+    places, headings, names = stack_rows(table, rows)
     left, right = 0.3 + wide(names), 0.75 + wide(drawn, SMALL)
     group = among(table, rows)
     layout = sheet(
@@ -72,7 +72,7 @@ def categories(table: Table) -> Figure | None:
         (WIDTH_IN - left - right, max(ROW_IN * (max(places) + 1), LINE_IN * len(drawn))),
         left=left,
         right=right,
-        notes=[*unsupported_note(table), *left_out(table, rows, "without a profile")],
+        notes=[*note_unsupported(table), *note_left_out(table, rows, "without a profile")],
         labels=names,
     )
     axes = layout.axes()

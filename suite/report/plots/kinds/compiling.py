@@ -12,7 +12,18 @@ from matplotlib.lines import Line2D
 from suite.analysis.rows.wording import figure
 from suite.report.plots.kinds import kind
 from suite.report.plots.style.canvas import sheet
-from suite.report.plots.style.look import FACE, INK, KEY, LETTERS, SMALL, WIDTH_IN, framed, from_zero, round_ticks, wide
+from suite.report.plots.style.look import (
+    FACE,
+    INK,
+    KEY,
+    LETTERS,
+    SMALL,
+    WIDTH_IN,
+    add_frame,
+    from_zero,
+    round_ticks,
+    wide,
+)
 from suite.report.plots.style.naming import among, names_of_sets, workload_name
 from suite.report.plots.style.vectors import point_out
 from suite.report.tables.curves import CompileCost, courses
@@ -52,7 +63,7 @@ def break_even(table: Table) -> Figure | None:
     )
     for number, (modes, title, verdicts) in enumerate(zip(shown, titles, verdict_sets, strict=True)):
         axes = layout.axes(0, number * (UP_IN + BETWEEN_IN), height=UP_IN)
-        framed(axes, "seconds (lower is better)")
+        add_frame(axes, "seconds (lower is better)")
         axes.set_title(title, loc="left", size=LETTERS, weight="bold", color=INK)
         _courses(axes, modes, verdicts)
     axes.set_xlabel("steps after the first")

@@ -17,12 +17,12 @@ from suite.analysis.scaling.efficiency import STRONG, WEAK, Point, Scaling
 from suite.analysis.scaling.time_to_accuracy import seconds_to
 from suite.analysis.statistics.inference import LEAST
 from suite.plan.cell import STRATEGIES_OF, Cell
-from suite.plan.settings.strategies import normalised_apart
+from suite.plan.settings.strategies import has_local_statistics
 from suite.report.format.names import FRAMEWORKS, count, strategy, target_words
 from suite.report.plots.kinds import TRAINED, kind
-from suite.report.plots.kinds.lines import DASHES, DOTTED, FEW, Look, Spread, by_twos, marked
+from suite.report.plots.kinds.lines import DASHES, DOTTED, FEW, Look, Spread, by_twos, draw_marks
 from suite.report.plots.style.canvas import keyed_sheet
-from suite.report.plots.style.look import FACE, LINE_LEAST, PALE, apart, framed, from_zero, plain_numbers
+from suite.report.plots.style.look import FACE, LINE_LEAST, PALE, add_frame, apart, from_zero, plain_numbers
 from suite.report.plots.style.naming import among, title_of, values_of, varying, workload_name
 from suite.report.tables.frame import Table
 
@@ -75,11 +75,11 @@ def _draw(table: Table, scaling_kind: str) -> Figure | None:
     plot, panels = _canvas(table, scalings, looks, HEIGHTS if exchanged else HEIGHTS[:2])
     counts = sorted({point.devices for each in scalings for point in each.points})
     reach = min(DODGE * (len(scalings) - 1), DODGE_MOST) * len(counts)
-    framed(panels[0], "samples per second\n(higher is better)")
-    framed(panels[1], "efficiency\n(higher is better)")
+    add_frame(panels[0], "samples per second\n(higher is better)")
+    add_frame(panels[1], "efficiency\n(higher is better)")
     panels[1].axhline(100, color=PALE, **DOTTED)
     if exchanged:
-        framed(panels[2], "communication\n(lower is better)")
+        add_frame(panels[2], "communication\n(lower is better)")
     ideals: set[RowKey] = set()
     for scaling, look, power in zip(scalings, looks, apart(len(scalings), reach / 2), strict=True):
         points = [point for point in scaling.points if point.speed_up.value]
@@ -90,11 +90,11 @@ def _draw(table: Table, scaling_kind: str) -> Figure | None:
             along = np.geomspace(scaling.base.devices, counts[-1], 50)
             ideal = rates[0][0] * along / scaling.base.devices
             panels[0].plot(along * 2**power, ideal, color=FACE[look.framework], zorder=1, **DOTTED)
-        marked(panels[0], places, rates, look, "samples/s")
-        marked(panels[1], places, [_efficiency(point) for point in points], look, "% efficiency")
+        draw_marks(panels[0], places, rates, look, "samples/s")
+        draw_marks(panels[1], places, [_efficiency(point) for point in points], look, "% efficiency")
         if exchanged:
             costs = [(place, _cost(point)) for place, point in zip(places, points, strict=True) if point.communication]
-            marked(panels[2], [place for place, _ in costs], [cost for _, cost in costs], look, "% of a step")
+            draw_marks(panels[2], [place for place, _ in costs], [cost for _, cost in costs], look, "% of a step")
     for axes in panels:
         from_zero(axes)
     by_twos(panels, counts, (counts[0] / MARGIN, counts[-1] * MARGIN), "devices")
@@ -109,7 +109,7 @@ def _canvas(
     """Returns a figure with a legend on the right, and its axes."""
     scaling_kind = scalings[0].kind
     group = among(table, [row for row in table.group.rows if any(row in each.rows for each in scalings)])
-    another = scaling_kind == STRONG and any(normalised_apart(row.cell) for each in scalings for row in each.rows)
+    another = scaling_kind == STRONG and any(has_local_statistics(row.cell) for each in scalings for row in each.rows)
     ideal = Line2D([], [], color=PALE, label="ideal: every device\nas fast as one", **DOTTED)
     few = any(len(each.points) < LINE_LEAST for each in scalings)
     return keyed_sheet(
@@ -224,14 +224,14 @@ def to_accuracy(table: AccuracyComparison) -> Figure | None:
             f"Recipe: {recipe}. The batch of each device stays the same, so more devices see a larger global batch."
         ],
     )
-    framed(panels[0], f"seconds to {aim}\n(lower is better)")
-    framed(panels[1], "test accuracy\n(higher is better)")
+    add_frame(panels[0], f"seconds to {aim}\n(lower is better)")
+    add_frame(panels[1], "test accuracy\n(higher is better)")
     for (_, rows), look, power in zip(sets, looks, apart(len(sets), LEARNED_DODGE * (len(sets) - 1)), strict=True):
         timed = [(row, list(seconds_to(row, target).values())) for row in rows]
         reached = [(row.cell.devices * 2**power, _spread(seconds)) for row, seconds in timed if seconds]
-        marked(panels[0], [place for place, _ in reached], [value for _, value in reached], look, "s")
+        draw_marks(panels[0], [place for place, _ in reached], [value for _, value in reached], look, "s")
         ends = [_spread([course.final_accuracy for course in training_histories(row)]) for row in rows]
-        marked(panels[1], [row.cell.devices * 2**power for row in rows], ends, look, "test accuracy")
+        draw_marks(panels[1], [row.cell.devices * 2**power for row in rows], ends, look, "test accuracy")
     from_zero(panels[0])
     counts = sorted({row.cell.devices for _, rows in sets for row in rows})
     by_twos(panels, counts, (counts[0] / MARGIN, counts[-1] * MARGIN), "devices")

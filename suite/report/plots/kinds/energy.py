@@ -21,7 +21,7 @@ from suite.report.plots.style.look import (
     PALE,
     SMALL,
     WIDTH_IN,
-    framed,
+    add_frame,
     frameworks,
     legend,
     mark,
@@ -83,7 +83,7 @@ def energy(table: Table) -> Figure | None:
     axes.set_xlim(0, right_most)
     axes.set_ylim(0, top)
     axes.set_xlabel("samples per second (higher is better)")
-    framed(axes, "joules per sample (lower is better)", 7)
+    add_frame(axes, "joules per sample (lower is better)", 7)
     round_ticks(axes.xaxis)
     legend(axes, [*map(mark, frameworks(rows)), Line2D([], [], color=PALE, linestyle="--", label="Pareto front")])
     return layout.figure

@@ -26,7 +26,7 @@ from suite.report.plots.kinds.learning import (
 from suite.report.plots.style.bars import rate_bars
 from suite.report.plots.style.canvas import Sheet, paper, rows_of
 from suite.report.plots.style.look import INK, LETTERS, PALE, SMALL, WIDTH_IN, wide
-from suite.report.plots.style.naming import VALUES, dates, noted_words, plain, workload_short
+from suite.report.plots.style.naming import VALUES, dates, explain_noted, plain, workload_short
 from suite.report.plots.style.panels import Panel, throughputs, training_times
 from suite.report.tables.frame import Table
 
@@ -200,7 +200,7 @@ def _caption(timed: Sequence[Table], panels: Sequence[Panel], trained: Sequence[
     if trained:
         words.append(TURNS if shows_losses(trained[0]) else f"Thin line: one seed. {ASIDE}")
         words.append(agreement_note([each for each in trained if shows_losses(each)]))
-    words.append(noted_words([name for panel in panels for name in panel.names]))
+    words.append(explain_noted([name for panel in panels for name in panel.names]))
     runs = dict.fromkeys(row.run for group in _groups(timed, trained) for row in group.rows)
     return [*words, f"Run{'s' if len(runs) > 1 else ''} {listing(list(runs))}."]
 

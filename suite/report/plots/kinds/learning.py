@@ -28,8 +28,8 @@ from suite.report.plots.style.look import (
     PALE,
     SMALL,
     WIDTH_IN,
+    add_frame,
     apart,
-    framed,
     round_ticks,
 )
 from suite.report.plots.style.naming import name_of, title_of, varying, workload_short
@@ -97,7 +97,7 @@ def by_epoch(table: AccuracyComparison) -> Figure | None:
 
 def epochs_axes(axes: Any, table: AccuracyComparison, lines: Sequence[Line]) -> None:
     """Draw test accuracy against epoch."""
-    framed(axes, "test accuracy (higher is better)", 7)
+    add_frame(axes, "test accuracy (higher is better)", 7)
     axes.set_xlabel("epoch")
     asides = apart(len(lines), DODGE * (len(lines) - 1) * min(1.0, len(lines[0].x) / 4))
     for line, aside in zip(lines, asides, strict=True):
@@ -117,7 +117,7 @@ def by_time(table: AccuracyComparison) -> Figure | None:
     if not lines:
         return None
     plot, axes = _canvas(table, "Test accuracy over training time", lines)
-    framed(axes, "test accuracy (higher is better)", 7)
+    add_frame(axes, "test accuracy (higher is better)", 7)
     axes.set_xlabel("seconds of training (median over seeds; evaluation not counted; less is better)")
     for line in lines:
         _draw(axes, line, line.x)
@@ -141,7 +141,7 @@ def first_epoch(table: AccuracyComparison) -> Figure | None:
 
 def loss_axes(axes: Any, lines: Sequence[Line]) -> None:
     """Draw the training loss against the step. Markers take turns along the lines."""
-    framed(axes, "training loss (lower is better)", 7)
+    add_frame(axes, "training loss (lower is better)", 7)
     axes.set_xlabel("training step")
     count = len(lines)
     apart_by = max(1, len(lines[0].x) // (MARKED * count))

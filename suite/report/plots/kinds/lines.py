@@ -26,8 +26,8 @@ from suite.report.plots.style.look import (
     MARKER,
     PALE,
     SMALL,
+    add_frame,
     apart,
-    framed,
     from_zero,
     plain_numbers,
 )
@@ -87,7 +87,7 @@ class Look:
         return Line2D([], [], label=self.name, **self.style(self.points))
 
 
-def marked(axes: Any, places: Sequence[float], values: Sequence[Spread], look: Look, unit: str) -> None:
+def draw_marks(axes: Any, places: Sequence[float], values: Sequence[Spread], look: Look, unit: str) -> None:
     """Draws a mark and a whisker for each value, and a line through three or more."""
     middles = [value for value, _, _ in values]
     ends = [[value - low for value, low, _ in values], [high - value for value, _, high in values]]
@@ -133,15 +133,15 @@ def batch(table: Table) -> Figure | None:
             *_notes(all_series),
         ],
     )
-    framed(axes[0], "samples per second\n(higher is better)")
+    add_frame(axes[0], "samples per second\n(higher is better)")
     if panels > 1:
-        framed(axes[1], f"{MEMORY.get(memory, memory.replace('_', ' '))} in GiB\n(lower is better)")
+        add_frame(axes[1], f"{MEMORY.get(memory, memory.replace('_', ' '))} in GiB\n(lower is better)")
     sizes = sorted({x for each in all_series for x in (*_sizes(each), *([each.edge] if each.edge else []))})
     octaves = float(np.log2(sizes[-1] * MARGIN**2 / sizes[0]))
     for series, look, power in zip(all_series, looks, _asides(looks, octaves), strict=True):
         aside = 2**power
         values = [(point.value, point.low, point.high) for point in series.points]
-        marked(axes[0], [point.x * aside for point in series.points], values, look, "samples/s")
+        draw_marks(axes[0], [point.x * aside for point in series.points], values, look, "samples/s")
         last = series.points[-1]
         _edge(axes[0], series, look, (last.x * aside, last.value))
         if panels > 1 and series.memory:
@@ -186,12 +186,12 @@ def _draw_counts(table: Table, all_series: Sequence[Series], without: str, title
     group = among(table, [row for series in all_series for row in series.rows])
     title = f"{title_of(group, 'Training throughput', without=(without,))} and number of {title}"
     plot, (axes,) = keyed_sheet(group, title, MARKS, [1.4 * UP_IN], handles, notes=_notes(all_series))
-    framed(axes, "samples per second (higher is better)")
+    add_frame(axes, "samples per second (higher is better)")
     counts = sorted({point.x for series in all_series for point in series.points})
     across_all = counts[-1] - counts[0] + 0.8
     for series, look, aside in zip(all_series, looks, _asides(looks, across_all), strict=True):
         values = [(point.value, point.low, point.high) for point in series.points]
-        marked(axes, [point.x + aside for point in series.points], values, look, "samples/s")
+        draw_marks(axes, [point.x + aside for point in series.points], values, look, "samples/s")
         if series.ceiling:
             axes.plot([counts[0] - 0.3, counts[-1] + 0.3], [series.ceiling] * 2, color=FACE[look.framework], **DOTTED)
     from_zero(axes)
@@ -273,11 +273,11 @@ def releases(table: Table) -> Figure | None:
 def _releases_of(axes: Any, lines: Sequence[ReleaseLine], looks: Sequence[Look]) -> None:
     rows = sorted((step.row for line in lines for step in line), key=place_of)
     names = list(dict.fromkeys(map(release_of, rows)))
-    framed(axes, f"{FRAMEWORKS[rows[0].cell.framework]}, samples per second\n(higher is better)")
+    add_frame(axes, f"{FRAMEWORKS[rows[0].cell.framework]}, samples per second\n(higher is better)")
     for line, look, aside in zip(lines, looks, apart(len(lines), RELEASE_DODGE / 2 * (len(lines) > 1)), strict=True):
         places = [names.index(step.release) + aside for step in line]
         rates = [[record.samples_per_s or 0.0 for record in step.row.ok] for step in line]
-        marked(axes, places, [(median(each), min(each), max(each)) for each in rates], look, "samples/s")
+        draw_marks(axes, places, [(median(each), min(each), max(each)) for each in rates], look, "samples/s")
         for place, each, step in zip(places, rates, line, strict=True):
             found = step.to_before
             if found and found.value and found.verdict in ("faster", "slower"):

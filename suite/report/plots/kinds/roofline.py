@@ -16,7 +16,7 @@ from suite.analysis.rows.wording import figure
 from suite.plan.cell import FRAMEWORKS, USUAL_COMPILE
 from suite.report.format.names import framework
 from suite.report.plots.kinds import kind
-from suite.report.plots.style.canvas import left_out, sheet
+from suite.report.plots.style.canvas import note_left_out, sheet
 from suite.report.plots.style.look import (
     FACE,
     INK,
@@ -24,7 +24,7 @@ from suite.report.plots.style.look import (
     PALE,
     SMALL,
     WIDTH_IN,
-    framed,
+    add_frame,
     frameworks,
     legend,
     mark,
@@ -67,7 +67,7 @@ def roof(table: Table) -> Figure | None:
         right=RIGHT_IN,
         notes=[
             "FLOPs are the spec's, bytes those of the shapes in the profile.",
-            *left_out(table, rows, "with other settings, or without a profile, bytes or peaks"),
+            *note_left_out(table, rows, "with other settings, or without a profile, bytes or peaks"),
         ],
     )
     axes = layout.axes()
@@ -91,7 +91,7 @@ def roof(table: Table) -> Figure | None:
     axes.set_xlim(low, high)
     lowest = min(*rates, *(each.at(low) / 1e9 for each in roofs))
     axes.set_ylim(lowest / 1.6, 1.8 * max(each.flops_per_s for each in roofs) / 1e9)
-    framed(axes, "GFLOP/s (higher is better)")
+    add_frame(axes, "GFLOP/s (higher is better)")
     _ticks(axes)
     axes.set_xlabel("arithmetic intensity in FLOP per byte")
     legend(axes, [*map(mark, frameworks(rows)), Line2D([], [], color=PALE, linewidth=1.6, label="roof")])

@@ -16,7 +16,7 @@ from suite.analysis.statistics.serving import Serving
 from suite.record.text import clean
 from suite.report.plots.kinds import kind
 from suite.report.plots.style.bars import absent, bars, beside, whiskers
-from suite.report.plots.style.canvas import canvas, left_out
+from suite.report.plots.style.canvas import canvas, note_left_out
 from suite.report.plots.style.look import FACE, INK, MARKER, PALE, apart, frameworks, legend, mark, plain_numbers, wide
 from suite.report.plots.style.vectors import point_out
 from suite.report.tables.frame import Table, step_times_ms
@@ -113,7 +113,7 @@ def latencies(table: Table) -> Figure | None:
         "percentile.",
         right=0.25 + wide(words.values()),
         rows=rows,
-        notes=left_out(table, rows, "without inference"),
+        notes=note_left_out(table, rows, "without inference"),
     )
     axes.set_xscale("log")
     for y, row in places.items():

@@ -15,7 +15,7 @@ from suite.analysis.rows.timelines import Line, Trace, trace, until_the_end
 from suite.analysis.rows.wording import figure
 from suite.catalog.phases import PHASES as CATALOG
 from suite.record.text import clean
-from suite.report.format.text import rounded_up
+from suite.report.format.text import round_up
 from suite.report.plots.kinds import kind
 from suite.report.plots.style.canvas import sheet
 from suite.report.plots.style.look import GRID, INK, LETTERS, PALE, SMALL, WIDTH_IN, legend, round_ticks, wide
@@ -133,7 +133,7 @@ def timeline(table: Table) -> Figure | None:
 def _column(axes: Any, column: Column, traces: list[Trace], end_s: float, full: float) -> None:
     """Draw all bands of one column, the first cell on top."""
     lines_by_row = [[each.lines[name] for name in column.metrics if name in each.lines] for each in traces]
-    top = column.top or rounded_up(
+    top = column.top or round_up(
         max((line.highest for lines in lines_by_row for line in lines), default=0.0) / column.scale
     )
     for name in PHASES:

@@ -14,14 +14,14 @@ from suite.analysis.rows.groups import Group, Row
 from suite.report.plots.style.look import BEHIND, GRID, INK, KEY, LETTERS, PALE, SMALL, WIDTH_IN, round_ticks, wide
 from suite.report.plots.style.naming import (
     among,
+    explain_noted,
+    find_unsupported,
     labels_of,
-    noted_words,
+    note_unsupported,
     plain,
     runs_of,
     subtitle_of,
     title_of,
-    unsupported,
-    unsupported_note,
     values_of,
     varying,
 )
@@ -72,7 +72,7 @@ def sheet(
     ``labels`` has it. The subtitle counts the launches ``per`` cell, or per what a mark stands for.
     """
     part = f"Shown: {group.part}." if group.part else ""
-    caption = [marks, *notes, noted_words(labels), part, runs_of(group)]
+    caption = [marks, *notes, explain_noted(labels), part, runs_of(group)]
     return paper(title, subtitle_of(group, per), caption, inside, left=left, right=right)
 
 
@@ -152,13 +152,13 @@ def canvas(
     ``right`` is the right margin in inches. Rows that share precision, batch and loader stand under a heading if there
     are several such sets. `NOTED` marks rows on which the table has notes. Unsupported cells are named in the caption.
     """
-    skipped = {row.key for row in unsupported(table.group.rows)}
+    skipped = {row.key for row in find_unsupported(table.group.rows)}
     rows = [row for row in table.group.rows if row.key not in skipped] if rows is None else rows
     group = among(table, rows)
-    places, headings, names = stacked(table, rows)
+    places, headings, names = stack_rows(table, rows)
     left = 0.3 + wide(names)
     inside = max(WIDTH_IN - left - right, LEAST_IN), ROW_IN * (max(places) + 1)
-    notes = [*notes, *unsupported_note(table)]
+    notes = [*notes, *note_unsupported(table)]
     layout = sheet(group, title_of(group, subject), marks, inside, left=left, right=right, notes=notes, labels=names)
     axes = layout.axes()
     rows_of(axes, places, headings, names)
@@ -166,7 +166,7 @@ def canvas(
     return layout.figure, axes, places
 
 
-def stacked(table: Table, rows: Sequence[Row]) -> tuple[dict[float, Row], dict[float, str], list[str]]:
+def stack_rows(table: Table, rows: Sequence[Row]) -> tuple[dict[float, Row], dict[float, str], list[str]]:
     """Returns the rows by their y, the headings over sets of them by their y, and the labels of the rows."""
     shared = [name for name in SETTINGS_OF_A_HEADING if name in varying(among(table, rows))]
     places: dict[float, Row] = {}
@@ -194,8 +194,8 @@ def rows_of(axes: Any, places: Mapping[float, Row], headings: Mapping[float, str
     axes.grid(axis="x", color=GRID, linewidth=0.6)
 
 
-def left_out(table: Table, shown: Iterable[Row], why: str) -> list[str]:
+def note_left_out(table: Table, shown: Iterable[Row], why: str) -> list[str]:
     """Returns a note on the supported cells that are not drawn, if there are any."""
-    known = {row.key for row in [*shown, *unsupported(table.group.rows)]}
+    known = {row.key for row in [*shown, *find_unsupported(table.group.rows)]}
     count = sum(row.key not in known for row in table.group.rows)
     return [f"Not drawn: {count} cell{'' if count == 1 else 's'} {why}."] if count else []

@@ -120,7 +120,7 @@ def from_zero(axes: Any) -> None:
     axes.set_ylim(0, 1.08 * axes.dataLim.y1)
 
 
-def framed(axes: Any, unit: str, most: int = 6) -> None:
+def add_frame(axes: Any, unit: str, most: int = 6) -> None:
     """Adds a grid and the unit of the y axis, which has at most so many ticks."""
     axes.set_ylabel(unit)
     round_ticks(axes.yaxis, most)

@@ -24,7 +24,7 @@ NOTED = " !"
 NOTED_WORDS = "! marks failed launches, flagged launches and fingerprints that differ: the table has the details."
 
 
-def noted_words(labels: Iterable[str]) -> str:
+def explain_noted(labels: Iterable[str]) -> str:
     """Returns what `NOTED` means; nothing if no label has it."""
     return NOTED_WORDS if any(label.endswith(NOTED) for label in labels) else ""
 
@@ -129,17 +129,17 @@ def with_notes(table: Table) -> set[RowKey]:
     return {row.key for row, kind in kinds if kind in UNSOUND or (row.ok and (row.outcome != "ok" or row.flags))}
 
 
-def unsupported(rows: Iterable[Row]) -> list[Row]:
+def find_unsupported(rows: Iterable[Row]) -> list[Row]:
     """Returns the rows that have no launch but unsupported ones. A plot names them in a note."""
     return [row for row in rows if row.outcome == "unsupported"]
 
 
-def unsupported_note(table: Table) -> list[str]:
+def note_unsupported(table: Table) -> list[str]:
     """Returns a sentence that names the unsupported settings and their frameworks, if there are any.
 
     A setting is named alone if the framework has no other row with it, else the whole cell is.
     """
-    missing = unsupported(table.group.rows)
+    missing = find_unsupported(table.group.rows)
     by_words: dict[str, list[str]] = {}
     for row in missing:
         by_words.setdefault(_lacking(row, table.group), []).append(row.cell.framework)
@@ -158,7 +158,9 @@ def unsupported_note(table: Table) -> list[str]:
 def _lacking(row: Row, group: Group) -> str:
     """Returns the values that no supported row of the framework has; all varying ones if each has been seen."""
     others = [
-        each for each in group.rows if each.cell.framework == row.cell.framework and each not in unsupported([each])
+        each
+        for each in group.rows
+        if each.cell.framework == row.cell.framework and each not in find_unsupported([each])
     ]
     differing = varying(group)
     alone = [name for name in differing if SETTINGS[name](row) not in {SETTINGS[name](each) for each in others}]

@@ -14,7 +14,7 @@ from suite.analysis.rows.wording import figure
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.catalog.settings import SETTINGS as CATALOG
 from suite.report.plots.style.bars import Reading, rates_of
-from suite.report.plots.style.canvas import stacked
+from suite.report.plots.style.canvas import stack_rows
 from suite.report.plots.style.naming import among, name_of, varying
 from suite.report.tables.frame import Table
 
@@ -50,7 +50,7 @@ class Panel:
 def throughputs(table: Table) -> Panel:
     """Returns bars of throughput with each row's ratio to the baseline and its verdict."""
     rows = chosen(table)
-    places, headings, names = stacked(table, rows)
+    places, headings, names = stack_rows(table, rows)
     figures = {row.key: each for row, each in zip(table.group.rows, table.frame.to_dict("records"), strict=True)}
     leaders = table.leaders.get("samples_per_s", frozenset())
     return Panel(

@@ -36,7 +36,7 @@ def other_accelerator() -> str:
     return "" if first.platform == "cpu" else f"an accelerator of the kind {first.platform} ({first.device_kind})"
 
 
-def called(step: Any, *arguments: Any) -> Any:
+def call_compiled(step: Any, *arguments: Any) -> Any:
     """What a compiled step returns. Raises `RecompiledError` where it would have to be compiled anew."""
     try:
         return step(*arguments)

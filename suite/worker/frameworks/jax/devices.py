@@ -22,7 +22,7 @@ from suite.plan.cell import Cell
 from suite.worker.distributed.ranks import Ranks
 from suite.worker.frameworks import UnsupportedError, check_batch
 from suite.worker.frameworks.jax import training as single
-from suite.worker.frameworks.jax.device import called
+from suite.worker.frameworks.jax.device import call_compiled
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
@@ -133,7 +133,7 @@ class Training(single.Training):
     def step(self, batch: Any) -> jax.Array:
         """Make one update; returns the loss before it on each device, still there."""
         check_batch(self.cell, len(batch[1]) // self.cell.processes)
-        self.state, loss = called(self.jitted, self.state, *batch)
+        self.state, loss = call_compiled(self.jitted, self.state, *batch)
         return loss
 
     def read(self, losses: list[jax.Array]) -> list[float]:

@@ -26,7 +26,7 @@ from suite.worker.frameworks import (
 )
 from suite.worker.frameworks.jax.device import (
     allocator,
-    called,
+    call_compiled,
     graphs,
     graphs_switched_off,
     installation,
@@ -202,7 +202,7 @@ class Training:
     def step(self, batch: Batch) -> jax.Array:
         """Make one update; returns the loss before it, averaged over the accumulated batches, still on the device."""
         check_batch(self.cell, len(batch[1]))
-        self.state, loss = called(self.jitted, self.state, *batch)
+        self.state, loss = call_compiled(self.jitted, self.state, *batch)
         return loss
 
     def evaluate(self, batch: Batch) -> tuple[jax.Array, jax.Array]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from suite.plan.cell import Cell
-from suite.plan.settings.strategies import FLAT, not_measured
+from suite.plan.settings.strategies import FLAT, why_not_measured
 from suite.worker.distributed.ranks import Ranks
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.frameworks.pytorch import devices as pytorch_devices
@@ -98,7 +98,7 @@ class Training(pytorch.Training):
         self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
         *, dropout: bool = True, seed: int = 0, rates: Array | None = None, ranks: Ranks,
     ) -> None:  # fmt: skip
-        if reason := not_measured(cell) or (FLAT if isinstance(spec.optimizer, LAYERWISE) else ""):
+        if reason := why_not_measured(cell) or (FLAT if isinstance(spec.optimizer, LAYERWISE) else ""):
             raise UnsupportedError(reason)  # the proof in float64, too
         super().__init__(cell, spec, module, weights, device, dropout=dropout, seed=seed, rates=rates)
         self.ranks = ranks

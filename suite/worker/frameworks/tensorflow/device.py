@@ -109,7 +109,7 @@ def integers(device: str) -> tf.DType:
     return tf.int64 if device == "cuda" else tf.int32
 
 
-def placed(array: Array | tf.Tensor, device: str) -> tf.Tensor:
+def place_array(array: Array | tf.Tensor, device: str) -> tf.Tensor:
     """The array as a tensor on the device, there in the type of `integers` if it is int32."""
     with tf.device(place(device)):
         if device == "cpu":

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from suite.worker.frameworks.tensorflow.device import placed, synchronise
+from suite.worker.frameworks.tensorflow.device import place_array, synchronise
 from suite.worker.frameworks.tensorflow.training import COMPILE_MODES
 from workloads.data.dataset import Array
 
@@ -48,7 +48,7 @@ class Model:
 
     def answer(self, inputs: Array) -> Array:
         """A request: inputs from the host, their logits back on it, as they are of use there."""
-        return self.predict(placed(inputs, self.device)).numpy()
+        return self.predict(place_array(inputs, self.device)).numpy()
 
     def prefill(self, inputs: tf.Tensor) -> Decoding:
         """The pass over prompts (b, n) that are on the device, which leaves all that the next words depend on."""

@@ -27,7 +27,7 @@ from suite.worker.frameworks.tensorflow.device import (
     other_accelerator,
     out_of_memory,
     place,
-    placed,
+    place_array,
     reset_memory,
     synchronise,
     take_threads,
@@ -110,7 +110,7 @@ class Training:
 
     def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Batch:
         """The batch on the device."""
-        inputs, labels = (placed(array, self.device) for array in batch)
+        inputs, labels = (place_array(array, self.device) for array in batch)
         return inputs, labels
 
     def get(self, batch: Batch) -> tuple[Array, Array]:
