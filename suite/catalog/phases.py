@@ -56,7 +56,7 @@ _ALL = (
     ),
     Phase(
         "infer_loaded", "the same passes with the loader", "inference with loading", "#EAF3F8", "...",
-        of_every_cell=False, steps=f"{_INFERENCE}:loaded", within="infer", serves=True, loads=True,
+        of_every_cell=False, steps=f"{_INFERENCE}:passes_over_loader", within="infer", serves=True, loads=True,
     ),
 )  # fmt: skip
 

@@ -23,21 +23,21 @@ ASKED = """
 
     from suite.catalog.settings import SETTINGS
     from suite.plan.matrix import matrix
-    from suite.plan.sweeps.sweep import parsed, swept, usual
+    from suite.plan.sweeps.sweep import parse_values, swept, usual
     from suite.tune.options import parser
     seen["option"] = SETTINGS["framework"].help
     seen["modes"] = SETTINGS["compile"].help
     seen["help of tune"] = parser().format_help()
     seen["sweep"] = [cell.id for cell in swept(usual(gpu=False), {"batch": (8,)}).cells]
-    seen["asked for"] = [c.id for c in swept(usual(gpu=False), {"framework": parsed("framework", "mxnet")}).cells]
+    seen["asked for"] = [c.id for c in swept(usual(gpu=False), {"framework": parse_values("framework", "mxnet")}).cells]
     seen["matrix"] = [cell.framework for cell in matrix("smoke").cells]
     several = Cell("imdb_lstm", "mxnet", devices=2)
     seen["id"], seen["strategy"] = several.id, several.strategy
 
     from suite.plan.settings.frameworks import variables_of
-    from suite.session.launches.devices import BUILDS, installed_build
+    from suite.session.launches.devices import BUILDS, find_build
     from suite.reproduce.install import FRAMEWORK_PACKAGES, INSTALLABLE
-    seen["variables"], seen["build"] = variables_of(several), [BUILDS["mxnet"][0], *installed_build("mxnet")]
+    seen["variables"], seen["build"] = variables_of(several), [BUILDS["mxnet"][0], *find_build("mxnet")]
     seen["installable"], seen["itself"] = INSTALLABLE["mxnet"], FRAMEWORK_PACKAGES["mxnet"]
     from suite.doctor import probes
     seen["asked by the doctor"] = list(probes.FRAMEWORKS)
@@ -69,8 +69,8 @@ ASKED = """
 
     from suite.export.contents import settings
     from suite.record.files.json_schema import json_schema
-    from suite.report.tables.launch_columns import documented
-    seen["exported"], seen["documented"] = settings(fake[0])["framework"], documented()
+    from suite.report.tables.launch_columns import document_columns
+    seen["exported"], seen["documented"] = settings(fake[0])["framework"], document_columns()
     seen["schema"] = json_schema()["$defs"]["Cell"]["properties"]["framework"]["enum"]
 """
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
 
+from suite.catalog.phases import PHASES
 from tests.installed import ask
 
 DECLARED = """
@@ -33,13 +35,13 @@ ASKED = """
     from suite.export.live import PHASES
     from suite.report.plots.kinds.timeline import PHASE_NAMES, SHADE
     from suite.report.tables import tidy
-    from suite.report.tables.launch_columns import documented
+    from suite.report.tables.launch_columns import document_columns
     held = records.record()
     held = replace(held, phases=held.phases | {"inference": held.phases["compute"]})
     seen["back"] = Record.from_json(held.to_json()).phases.keys() == held.phases.keys()
     seen["schema"] = json.dumps(json_schema()["$defs"]["Record"]["properties"]["phases"])
     seen["columns"] = [name for name in tidy.launch_frame([Launch(held, "run-a", "a.json")]) if "inference" in name]
-    seen["documented"] = documented()
+    seen["documented"] = document_columns()
     seen["band"] = [SHADE["inference"], PHASE_NAMES["inference"]]
     from types import SimpleNamespace
     from suite.plan.measuring import Plan
@@ -85,3 +87,8 @@ def test_a_launch_that_is_asked_for_it_takes_its_steps(seen: dict[str, Any]) -> 
     assert seen["measured"] == ["train", "inference"]
     assert seen["passes"] > 2
     assert seen["in every launch"] == ["train", "inference"]
+
+
+def test_the_steps_of_each_phase_are_there() -> None:
+    places = [phase.steps.split(":") for phase in PHASES.values()]
+    assert all(callable(getattr(import_module(module), function)) for module, function in places)

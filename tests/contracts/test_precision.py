@@ -19,13 +19,13 @@ ASKED = """
     from suite.plan.cell import Cell
     from suite.plan.measuring import Plan
     from suite.plan.space import DEFAULTS
-    from suite.plan.sweeps.sweep import parsed, swept, usual
+    from suite.plan.sweeps.sweep import parse_values, swept, usual
     from suite.worker.frameworks import NUMBERS, UnsupportedError, check
     from suite.worker.launch.probe import BANDS
     cell = Cell("imdb_lstm", "jax", "fp8")
     seen["id"], seen["back"] = cell.id, Cell.from_json(cell.to_json()) == cell
     seen["help"], seen["search"] = SETTINGS["precision"].help, [DEFAULTS[gpu]["precision"] for gpu in (False, True)]
-    seen["sweep"] = len(swept(usual(gpu=False), {"precision": parsed("precision", "fp32,fp8")}).cells)
+    seen["sweep"] = len(swept(usual(gpu=False), {"precision": parse_values("precision", "fp32,fp8")}).cells)
     seen["numbers"], seen["error"] = NUMBERS["fp8"].compute, 5e-2 in BANDS["fp8"]
     try:
         check(cell, "cpu")

@@ -27,11 +27,12 @@ ASKED = """
     seen["help of tune"] = parser().format_help()
     seen["help of pytest"] = printed(lambda: pytest.main(["-p", "suite.plugin", "--help"]))
 
-    from suite.plan.sweeps.sweep import described, name, parsed, swept, usual
-    axes = {"framework": ("pytorch",), "workload": ("imdb_lstm",), "rounding": parsed("rounding", "nearest,stochastic")}
+    from suite.plan.sweeps.sweep import describe_axes, name, parse_values, swept, usual
+    values = parse_values("rounding", "nearest,stochastic")
+    axes = {"framework": ("pytorch",), "workload": ("imdb_lstm",), "rounding": values}
     seen["sweep"] = [cell.id for cell in swept(usual(gpu=False), axes).cells]
     seen["sweep's name"] = name("sweep", axes)
-    seen["typed"] = described(axes)
+    seen["typed"] = describe_axes(axes)
 
     from suite.plan.sweeps import sweep_file
     Path("sweep.toml").write_text('rounding = ["nearest", "stochastic"]')
@@ -68,10 +69,10 @@ ASKED = """
     seen["label"] = across.group.label(across.group.rows[-1])
     seen["cells.csv"] = list(cell_frame([across]).columns)
 
-    from suite.report.tables.launch_columns import documented
+    from suite.report.tables.launch_columns import document_columns
     from suite.report.tables import tidy
     seen["launches.csv"] = list(tidy.launch_frame(launches)["rounding"].unique())
-    seen["documented"] = documented()
+    seen["documented"] = document_columns()
     from suite.compare.__main__ import main
     from suite.report import plots
     plots.draw = lambda *_: []

@@ -94,8 +94,8 @@ def test_what_a_killed_comparison_left_is_gone_after_the_next(tmp_path: Path) ->
     (tmp_path / ".partial-notes").mkdir()
     (tmp_path / ".partial-notes" / "mine.txt").write_text("mine")
     code = (
-        "import os, sys; from pathlib import Path; from suite.report.html.folder import staged\n"
-        "with staged(Path(sys.argv[1])) as place:\n"
+        "import os, sys; from pathlib import Path; from suite.report.html.folder import stage_files\n"
+        "with stage_files(Path(sys.argv[1])) as place:\n"
         "    (place / 'table.md').write_text('half'); os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=False)
