@@ -14,9 +14,9 @@ KERNEL = f"""if self.kernel == "fused":
 SCORES = "(query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5)"
 CLIPPED = f"{SCORES}.clamp(max=0.1)"
 WEIGHTS = f"{SCORES}.masked_fill(~words, -1e300).softmax(-1)"
-SPLIT = "projected.view(batch, positions, 3, self.heads, -1).permute(2, 0, 3, 1, 4)"
+SPLIT = "(part.view(batch, positions, self.heads, -1).transpose(1, 2) for part in parts)"
 SUM = "self.words(tokens) + self.positions.weight"
-PARTS = "query, key, value = proj"
+PARTS = "query, key, value = (part"
 MEAN = "mean = (self.norm(x) * counted).sum(1) / counted.sum(1)"
 BRANCH = "y = self.projection(self.attend(self.attention(self.norm1(x)), words))\n        x = x + y * self.dropout("
 CAUSAL = "words & torch.ones(words.shape[-1], words.shape[-1], dtype=torch.bool).tril()"
@@ -72,8 +72,8 @@ MISTAKES = (
     ("words-scaled", SUM, SUM.replace(")", ") * 4", 1), "layer block1_norm1", "scaled embedding"),
     ("sum-scaled", SUM, f"({SUM}) * 4", "layer block1_norm1", "scaled embedding"),
     ("words-tripled", SUM, SUM.replace(")", ") * 3", 1), "layer block1_norm1", ""),
-    ("queries-for-keys", PARTS, "key, query, value = proj", PROJECTION, "swapped projections"),
-    ("keys-for-values", PARTS, "query, value, key = proj", PROJECTION, "swapped projections"),
+    ("queries-for-keys", PARTS, "key, query, value = (part", PROJECTION, "swapped projections"),
+    ("keys-for-values", PARTS, "query, value, key = (part", PROJECTION, "swapped projections"),
     (
         "head-by-head", SPLIT, "projected.view(batch, positions, self.heads, 3, -1).permute(3, 0, 2, 1, 4)",
         PROJECTION, "attention heads",

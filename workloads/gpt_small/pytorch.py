@@ -50,7 +50,8 @@ class Block(nn.Module):
     def attend(self, projected: Tensor, cache: Tensor | None, at: int | Tensor, before: Tensor | None) -> Tensor:
         """Attention over (batch, positions, 3 * width), from each position to itself and those before it."""
         batch, positions, _ = projected.shape
-        query, key, value = projected.view(batch, positions, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        parts = projected.chunk(3, -1)
+        query, key, value = (part.view(batch, positions, self.heads, -1).transpose(1, 2) for part in parts)
         if cache is not None and isinstance(at, Tensor):
             key, value = cache[0].index_copy_(2, at, key), cache[1].index_copy_(2, at, value)
         elif cache is not None:

@@ -43,7 +43,8 @@ class Block(nn.Module):
     def attend(self, projected: Tensor, words: Tensor) -> Tensor:
         """Attention over (batch, positions, 3 * width), whose keys are the ``words`` (batch, 1, 1, positions)."""
         batch, positions, _ = projected.shape
-        query, key, value = projected.view(batch, positions, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        parts = projected.chunk(3, -1)
+        query, key, value = (part.view(batch, positions, self.heads, -1).transpose(1, 2) for part in parts)
         if self.kernel == "fused":
             attended = F.scaled_dot_product_attention(query, key, value, attn_mask=words)
         else:
