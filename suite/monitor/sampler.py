@@ -138,7 +138,7 @@ class Monitor:
         sizes = [size for size in ours if size is not None]
         return {"memory_of_ours_bytes": float(sum(sizes))} if sizes and len(sizes) == len(ours) else {}
 
-    def annotated(self, record: Record) -> Record:
+    def annotate(self, record: Record) -> Record:
         """The record with metrics per phase, energy, timelines, the flags that follow from them, and its GPU's name."""
         spans = {name: self._spans(phase) for name, phase in record.phases.items() if phase.spans}
         cores = len(own_cores())

@@ -138,7 +138,7 @@ class _Launch:
         try:
             self._first_step(training, first_batch, train=not recipe)
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
-            evidence.delivered([training.get(batch) for batch in batches])
+            evidence.digest_delivered([training.get(batch) for batch in batches])
             memory = self._peak_memory() if not recipe and self.team and self.team.alone() else None  # of one model
             self._check_precision(evidence)
             local = None if recipe else self._train_alone(spec, training.get(batches[0]))
@@ -266,7 +266,7 @@ class _Launch:
                 evaluation_batch=evidence.subject.spec.evaluation_batch, compiled_s=self.compile_s or 0.0,
                 say=self.send, report=report, tools=interfaces.tools(self.cell), team=self.team,
             )  # fmt: skip
-            evidence.scored(training, saved.scores, self.job.seed)
+            evidence.keep_scored(training, saved.scores, self.job.seed)
             evidence.last(training, loader, batches)
         finally:
             loader.close()

@@ -60,7 +60,7 @@ def test_the_share_is_that_of_the_timed_step_not_of_the_longer_profiled_one() ->
 def test_kernels_keep_their_times_and_the_host_gets_the_rest_of_the_step() -> None:
     seconds = {"matrix product": 0.06, "element-wise": 0.02, "host and launch overhead": 0.05, "idle": 0.01}
     on_gpu = profile(seconds, timed_s=0.1, gaps=Gaps(0.4, 2e-5))
-    shares = {name: each.seconds / on_gpu.slowed(name) for name, each in on_gpu.categories.items()}
+    shares = {name: each.seconds / on_gpu.slowdown_of(name) for name, each in on_gpu.categories.items()}
     assert shares == pytest.approx(
         {"matrix product": 0.06, "element-wise": 0.02, "host and launch overhead": 0.02 * 5 / 6, "idle": 0.02 / 6}
     )
@@ -71,7 +71,7 @@ def test_kernels_keep_their_times_and_the_host_gets_the_rest_of_the_step() -> No
 def test_on_a_cpu_and_where_kernels_alone_take_longer_all_have_slowed_alike(gaps: Gaps | None) -> None:
     seconds = {"matrix product": 0.09, "element-wise": 0.03, "host and launch overhead": 0.0}
     made = profile(seconds, timed_s=0.1, gaps=gaps)
-    assert [made.slowed(name) for name in seconds] == pytest.approx([1.2] * 3)
+    assert [made.slowdown_of(name) for name in seconds] == pytest.approx([1.2] * 3)
 
 
 def test_without_gaps_nothing_is_said() -> None:

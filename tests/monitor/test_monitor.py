@@ -40,7 +40,7 @@ def watched(nvml: Nvml, host: list[Sample], gpu: list[Sample], before: Idle | No
     with open_nvml(nvml) as (_, (device, *_)):
         monitor = Monitor(1, 0.0, [device], before)
         monitor.host, monitor.samples[device.uuid] = host, gpu
-        return monitor.annotated(record)
+        return monitor.annotate(record)
 
 
 def test_a_reading_that_fails_once_comes_back(nvml: Nvml) -> None:
@@ -69,7 +69,7 @@ def test_a_sampler_that_breaks_says_so_and_keeps_what_it_saw(
     monkeypatch.setattr(Host, "read", lambda _: next(reads))
     with Monitor(spinning.pid, 0.0, no_gpu="no driver") as monitor:
         time.sleep(0.8)
-    metrics = monitor.annotated(records.record("jax", 0)).metrics
+    metrics = monitor.annotate(records.record("jax", 0)).metrics
     assert metrics["absent"] == {"gpus": "no driver", "later samples": "StopIteration"}
     assert len(monitor.host) == 1
 
@@ -79,7 +79,7 @@ def named(spelling: str, gpus: list[Gpu], device: str = "cuda", order: str = "PC
     environment = {"machine": records.MACHINE | {"gpus": [spelling] if spelling else []}}
     environment |= {"variables": {"CUDA_DEVICE_ORDER": order}}
     record = replace(records.record("jax", 0), environment=environment, settings={"device": device})
-    found = Monitor(1, 0.0, gpus).annotated(record)
+    found = Monitor(1, 0.0, gpus).annotate(record)
     assert record.environment["machine"]["gpus"] == ([spelling] if spelling else []), "the record given stays"
     return found
 
@@ -204,8 +204,8 @@ def test_other_processes_on_the_gpu_are_told_from_ours(
     phase = Phase((Window(1, 1e9),), spans=((0.0, 1e9),))
     record = replace(records.record("jax", 0), phases={"train": phase}, flags=(), settings={"device": "cuda"})
     monitor.host.clear()
-    assert ("contaminated" in monitor.annotated(record).flags) == foreign
-    assert monitor.annotated(replace(record, settings={"device": "cpu"})).metrics["gpus"] == []
+    assert ("contaminated" in monitor.annotate(record).flags) == foreign
+    assert monitor.annotate(replace(record, settings={"device": "cpu"})).metrics["gpus"] == []
 
 
 def test_a_process_that_ends_ends_the_sampling(nvml: Nvml) -> None:

@@ -39,7 +39,7 @@ QUICK = (
 #: Of the other frameworks' Transformer, a line without which a branch has no dropout.
 OTHERS = (
     ("tensorflow", "Dropout(spec.dropout if dropout else 0, dtype=dtype)(y)", "y"),
-    ("jax", 'model.dropped(nn.Dense(spec.width, name=f"{name}_projection", **types)(y))',
+    ("jax", 'model.apply_dropout(nn.Dense(spec.width, name=f"{name}_projection", **types)(y))',
      'nn.Dense(spec.width, name=f"{name}_projection", **types)(y)'),
 )  # fmt: skip
 

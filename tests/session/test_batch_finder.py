@@ -66,7 +66,7 @@ def test_a_batch_beyond_the_data_set_does_not_fit() -> None:
 def test_a_record_knows_the_batch_that_was_found_and_a_resumed_run_finds_it_there() -> None:
     fit = Fit(96, (Try(32, "ok", "", {"rss_peak_bytes": 5}), Try(128, "out-of-memory", "full", {})))
     cell = CELL.but(accumulate=2)
-    record = fit.annotated(Record(cell.but(batch=96), Outcome("crashed")), cell)
+    record = fit.annotate(Record(cell.but(batch=96), Outcome("crashed")), cell)
     record = Record.from_json(json.loads(json.dumps(record.to_json())))
     assert (record.cell, record.effective_batch) == (cell, 192)
     assert fits_by_cell([record]) == {cell: fit}

@@ -150,8 +150,8 @@ def test_a_launch_on_several_gpus_says_how_they_are_linked(monkeypatch: pytest.M
     ranks = Ranks(world=2, devices=2, strategy="ddp", backend="nccl", threads_per_rank=8)
     with contextlib.ExitStack() as until:
         watching = local.Instruments("cuda", print, until)
-        alone = watching.annotated(one, 1)
-        several = watching.annotated(replace(one, cell=one.cell.but(devices=2), ranks=ranks), 2)
+        alone = watching.annotate(one, 1)
+        several = watching.annotate(replace(one, cell=one.cell.but(devices=2), ranks=ranks), 2)
     assert alone.environment["driver"] == {"version": "580.1", "cuda": "13.0"}
     assert alone.ranks is None
     assert several.ranks

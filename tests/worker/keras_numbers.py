@@ -35,7 +35,7 @@ def computed(workload: str, framework: str, interface: str, rates: Any = None) -
         with tools.on_host() or nullcontext():
             weights = spec.reference_weights(0)
             training = made(cell, spec, interfaces.module(cell), weights, "cpu", dropout=False, rates=rates)
-            steps = [tools.explained_step(training, training.put(source[number])) for number in range(STEPS)]
+            steps = [tools.explain_step(training, training.put(source[number])) for number in range(STEPS)]
             losses, right = training.get(training.evaluate(training.put(source[STEPS])))
             return {
                 "losses": [loss for loss, _ in steps],

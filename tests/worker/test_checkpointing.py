@@ -104,7 +104,7 @@ def kept(framework: str, checkpointing: str, workload: str = "cifar100_cnn") -> 
     with switches_restored(framework):
         code.prepare(cell, "cpu", 0)
         training = code.Training(cell, spec, module(workload, framework), spec.reference_weights(0), "cpu")
-        found: int = tools.kept(training, training.put(batches(spec, 8)[0]))
+        found: int = tools.count_kept_bytes(training, training.put(batches(spec, 8)[0]))
         return found
 
 

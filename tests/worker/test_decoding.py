@@ -58,7 +58,7 @@ class Counting:
     def fence(self, pending: deque[Any]) -> None:
         assert pending
 
-    def compiled(self) -> int:
+    def count_compiled(self) -> int:
         return self.programs
 
 

@@ -23,7 +23,7 @@ def alone(cell: Cell) -> Any:
     made = pytorch.Training(
         cell.but(devices=1), spec, module(cell.workload, "pytorch"), spec.reference_weights(0), "cpu"
     )
-    pytorch_devices.likened(made, cell, spec)
+    pytorch_devices.match_strategy(made, cell, spec)
     return made
 
 

@@ -106,7 +106,7 @@ def test_the_optimizer_is_the_spec_s_formula(workload, framework):
         for number in range(STEPS + 1):
             if number == STEPS:
                 assert_within(distances(running.weights(), plain.early), 1e-13)
-            loss, gradients = tools.explained_step(running, running.put(source[number]))
+            loss, gradients = tools.explain_step(running, running.put(source[number]))
             expected = formula.step(expected, gradients)
             assert loss == pytest.approx(plain.losses[number], rel=1e-13)
         assert deviation(before, running.weights(), expected) < 1e-12
@@ -131,7 +131,7 @@ def test_an_optimizer_of_large_batches_is_its_paper_s_formula(framework, optimiz
     with training("imdb_lstm", framework, spec=spec, rates=rates) as running:
         before = expected = running.weights()
         for number in range(3):
-            _, gradients = tools.explained_step(running, running.put(source[number]))
+            _, gradients = tools.explain_step(running, running.put(source[number]))
             expected = formula.step(expected, gradients)
         after = running.weights()
     assert deviation(before, after, expected) < 1e-12

@@ -18,10 +18,10 @@ def test_another_shape_inside_the_windows_ends_jax_s_launch_as_recompiled() -> N
         inputs, labels = running.put((np.zeros((4, 20), np.int32), np.zeros(4, np.float32)))
         running.compile((inputs, labels))
         running.step((inputs, labels))
-        assert running.compiled() == {"graphs": 1, "graph_breaks": 0}
+        assert running.count_compiled() == {"graphs": 1, "graph_breaks": 0}
         with pytest.raises(RecompiledError, match="would have to compile inside the windows"):
             running.step((inputs[:, :10], labels))
         running.jitted = jax.jit(running._step)
         for length in (20, 10):
             running.step((inputs[:, :length], labels))
-        assert running.compiled()["graphs"] == 2
+        assert running.count_compiled()["graphs"] == 2

@@ -92,7 +92,7 @@ def test_what_is_timed_with_dropout_is_replayed_and_takes_a_fingerprint_without(
     evidence = replayed(framework)
     assert (evidence.parts["last"].replayed, evidence.parts["last"].again) == (0.0, None)
     fresh = evidence.fresh
-    graphs = fresh.compiled()["graphs"]
+    graphs = fresh.count_compiled()["graphs"]
     bounds = tolerance_of("cifar100_cnn", "fp32", cuda=False)
     assert bounds
     found = evidence._take_own()
@@ -100,7 +100,7 @@ def test_what_is_timed_with_dropout_is_replayed_and_takes_a_fingerprint_without(
     assert losses <= bounds.first_loss
     assert updates <= bounds.early_updates
     assert found["own_optimizer"] < OWN_OPTIMIZER
-    assert fresh.compiled()["graphs"] == graphs, "nothing was compiled anew"
+    assert fresh.count_compiled()["graphs"] == graphs, "nothing was compiled anew"
 
 
 @each_framework

@@ -28,13 +28,13 @@ def moved(framework: str, positions: int) -> tuple[np.ndarray, np.ndarray]:
     if framework == "pytorch":
         import torch
 
-        tokens, words = code.moved(torch.from_numpy(TOKENS), positions)
+        tokens, words = code.move_to_front(torch.from_numpy(TOKENS), positions)
     elif framework == "tensorflow":
         import tensorflow as tf
 
         tokens, words = code.Moved(positions)(tf.constant(TOKENS))
     else:
-        tokens, count = code.moved(TOKENS, positions)
+        tokens, count = code.move_to_front(TOKENS, positions)
         words = np.arange(positions) < np.asarray(count)[:, None]
     return np.asarray(tokens), np.asarray(words, bool)
 

@@ -55,10 +55,10 @@ class Cnn(nn.Module):
             x = (recomputed(block) if self.checkpointing else block)(self, x)
         x = x.reshape(len(x), -1)
         x = nn.relu(nn.Dense(self.spec.hidden, name="hidden", **types)(x))
-        x = self.dropped(self.spec.hidden_dropout, x)
+        x = self.apply_dropout(self.spec.hidden_dropout, x)
         return nn.Dense(CLASSES, name="logits", **types)(x)
 
-    def dropped(self, rate: float, x: jax.Array) -> jax.Array:
+    def apply_dropout(self, rate: float, x: jax.Array) -> jax.Array:
         """Dropout, where the model has it."""
         dropped = nn.Dropout(rate, deterministic=not self.dropout)(x)
         return switched(self, dropped, x) if self.dropout else x
@@ -70,7 +70,7 @@ def _block(first: Layer, second: Layer, rate: float, types: Tree, model: Cnn, x:
     x = nn.relu(nn.Conv(outputs, window, padding="SAME", name=first[0], **types)(x))
     x = nn.relu(nn.Conv(outputs, window, padding="VALID", name=second[0], **types)(x))
     x = nn.max_pool(x, (2, 2), strides=(2, 2))
-    return model.dropped(rate, x)
+    return model.apply_dropout(rate, x)
 
 
 def build(

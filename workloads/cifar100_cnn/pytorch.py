@@ -57,17 +57,17 @@ class Cnn(nn.Module):
         self.logits = nn.Linear(spec.hidden, CLASSES, dtype=dtype)
 
     def forward(self, images: Tensor) -> Tensor:
-        x = self.normalised(images)
+        x = self.normalise(images)
         for block in self.checkpointed or [self.blocks]:
             x = block(x)
-        return self.classified(x)
+        return self.classify(x)
 
-    def normalised(self, images: Tensor) -> Tensor:
+    def normalise(self, images: Tensor) -> Tensor:
         """The images, channels second: (batch, 3, 32, 32)."""
         images = images.permute(0, 3, 1, 2)
         return ((images.contiguous() if self.channels_first else images) - self.mean) / self.deviation
 
-    def classified(self, x: Tensor) -> Tensor:
+    def classify(self, x: Tensor) -> Tensor:
         """The logits from the output of the last block."""
         x = x.permute(0, 2, 3, 1).flatten(1)
         return self.logits(self.dropout(F.relu(self.hidden(x))))
@@ -100,10 +100,10 @@ def stages(model: Cnn) -> list[tuple[list[nn.Module], Callable[[Tensor], Tensor]
     first, second = model.blocks[:FIRST_STAGE], model.blocks[FIRST_STAGE:]
 
     def begin(images: Tensor) -> Tensor:
-        return first(model.normalised(images)).permute(0, 2, 3, 1).contiguous()
+        return first(model.normalise(images)).permute(0, 2, 3, 1).contiguous()
 
     def end(x: Tensor) -> Tensor:
-        return model.classified(second(x.permute(0, 3, 1, 2)))
+        return model.classify(second(x.permute(0, 3, 1, 2)))
 
     return [([first], begin), ([second, model.hidden, model.dropout, model.logits], end)]
 

@@ -36,14 +36,14 @@ class ResNet(nn.Module):
     @nn.compact
     def __call__(self, images: jax.Array) -> jax.Array:
         mean, deviation = (jnp.asarray(values, self.numbers.weights) for values in (MEAN, DEVIATION))
-        x = nn.relu(self._normalised(self.spec.stem, (images.astype(self.numbers.weights) - mean) / deviation))
+        x = nn.relu(self._normalise(self.spec.stem, (images.astype(self.numbers.weights) - mean) / deviation))
         for convolutions in self.spec.blocks:
             block = partial(_block, convolutions)
             x = (recomputed(block) if self.checkpointing else block)(self, x)
         types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
         return nn.Dense(CLASSES, name="logits", **types)(x.mean((1, 2)))
 
-    def _normalised(self, c: Convolution, x: jax.Array) -> jax.Array:
+    def _normalise(self, c: Convolution, x: jax.Array) -> jax.Array:
         """A convolution and the batch normalisation after it."""
         types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
         kernel, stride, padding = (c.kernel, c.kernel), (c.stride, c.stride), c.kernel // 2
@@ -58,8 +58,8 @@ class ResNet(nn.Module):
 def _block(convolutions: list[Convolution], model: ResNet, x: jax.Array) -> jax.Array:
     """Two normalised convolutions of the model beside a shortcut."""
     first, second, *shortcut = convolutions
-    y = model._normalised(second, nn.relu(model._normalised(first, x)))
-    return nn.relu(y + (model._normalised(shortcut[0], x) if shortcut else x))
+    y = model._normalise(second, nn.relu(model._normalise(first, x)))
+    return nn.relu(y + (model._normalise(shortcut[0], x) if shortcut else x))
 
 
 def build(

@@ -91,7 +91,7 @@ def build(
     dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
     layers = keras.layers
 
-    def normalised(c: Convolution, x: keras.KerasTensor) -> keras.KerasTensor:
+    def normalise(c: Convolution, x: keras.KerasTensor) -> keras.KerasTensor:
         padded = layers.ZeroPadding2D(c.kernel // 2, dtype=dtype)(x) if c.kernel > 1 else x
         convolution = layers.Conv2D(
             c.outputs, c.kernel, c.stride, use_bias=False, name=c.name, dtype=dtype, kernel_initializer=UNSET
@@ -101,11 +101,11 @@ def build(
 
     def residual(convolutions: list[Convolution], x: keras.KerasTensor) -> keras.KerasTensor:
         first, second, *shortcut = convolutions
-        y = normalised(second, layers.ReLU(dtype=dtype)(normalised(first, x)))
-        return layers.ReLU(dtype=dtype)(layers.Add(dtype=dtype)([y, normalised(shortcut[0], x) if shortcut else x]))
+        y = normalise(second, layers.ReLU(dtype=dtype)(normalise(first, x)))
+        return layers.ReLU(dtype=dtype)(layers.Add(dtype=dtype)([y, normalise(shortcut[0], x) if shortcut else x]))
 
     images = keras.Input(IMAGE, dtype="uint8")
-    x = layers.ReLU(dtype=dtype)(normalised(spec.stem, Normalise(dtype=dtype)(images)))
+    x = layers.ReLU(dtype=dtype)(normalise(spec.stem, Normalise(dtype=dtype)(images)))
     for convolutions in spec.blocks:
         if checkpointing:
             entrance = keras.Input(x.shape[1:], dtype=numbers.compute)

@@ -31,9 +31,9 @@ class Lstm(nn.Module):
         self.logits = nn.Linear(spec.units, 1, dtype=dtype)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return self.classified(self.embedding(tokens))
+        return self.classify(self.embedding(tokens))
 
-    def classified(self, words: Tensor) -> Tensor:
+    def classify(self, words: Tensor) -> Tensor:
         """The logits from the words, (batch, length, embedding)."""
         bfloat16 = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") is torch.bfloat16
         if words.is_cuda and bfloat16:

@@ -22,7 +22,7 @@ from workloads.spec import Numbers, UnavailableKernelError, WorkloadSpec
 
 __all__ = (
     "CUDNN_TYPES", "DROPOUT_IN_STATE", "Transformer", "build", "export_weights", "import_weights", "kernels",
-    "logits", "loss", "moved", "plain_attention", "scores", "statistics",
+    "logits", "loss", "move_to_front", "plain_attention", "scores", "statistics",
 )  # fmt: skip
 
 Tree = dict[str, Any]
@@ -47,10 +47,10 @@ class Transformer(nn.Module):
         # The sum that runs through all blocks stays in the weights' type.
         wide = {"dtype": self.numbers.weights, "param_dtype": self.numbers.weights}
         types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
-        tokens, count = moved(tokens, self.spec.positions)
+        tokens, count = move_to_front(tokens, self.spec.positions)
         positions = nn.Embed(self.spec.positions, self.spec.width, name="positions", **wide)
         x = nn.Embed(VOCABULARY, self.spec.width, name="words", **wide)(tokens) + positions.embedding
-        x = self.dropped(x)
+        x = self.apply_dropout(x)
         for name in self.spec.blocks:
             block = partial(_block, name)
             x = (recomputed(block) if self.checkpointing else block)(self, x, count)
@@ -71,7 +71,7 @@ class Transformer(nn.Module):
             attended = plain_attention(query, key, value, count)
         return attended.reshape(batch, positions, -1)
 
-    def dropped(self, x: jax.Array) -> jax.Array:
+    def apply_dropout(self, x: jax.Array) -> jax.Array:
         """Dropout, where the model has it."""
         dropped = nn.Dropout(self.spec.dropout, deterministic=not self.dropout)(x)
         return switched(self, dropped, x) if self.dropout else x
@@ -82,13 +82,13 @@ def _block(name: str, model: Transformer, x: jax.Array, count: jax.Array) -> jax
     spec, types = model.spec, {"dtype": model.numbers.compute, "param_dtype": model.numbers.weights}
     y = nn.LayerNorm(EPSILON, name=f"{name}_norm1", **types)(x)
     y = model.attend(nn.Dense(3 * spec.width, use_bias=False, name=f"{name}_attention", **types)(y), count)
-    x = x + model.dropped(nn.Dense(spec.width, name=f"{name}_projection", **types)(y))
+    x = x + model.apply_dropout(nn.Dense(spec.width, name=f"{name}_projection", **types)(y))
     y = nn.LayerNorm(EPSILON, name=f"{name}_norm2", **types)(x)
     y = nn.gelu(nn.Dense(spec.hidden, name=f"{name}_hidden", **types)(y), approximate=False)
-    return x + model.dropped(nn.Dense(spec.width, name=f"{name}_output", **types)(y))
+    return x + model.apply_dropout(nn.Dense(spec.width, name=f"{name}_output", **types)(y))
 
 
-def moved(tokens: jax.Array, positions: int) -> tuple[jax.Array, jax.Array]:
+def move_to_front(tokens: jax.Array, positions: int) -> tuple[jax.Array, jax.Array]:
     """The words of (batch, length) moved to the front of so many positions, and how many there are: int32 (batch,).
 
     A review without any has one, the padding.

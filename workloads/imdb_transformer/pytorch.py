@@ -70,7 +70,7 @@ class Transformer(nn.Module):
         self.logits = nn.Linear(spec.width, 1, dtype=dtype)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        tokens, words = moved(tokens, self.positions.num_embeddings)
+        tokens, words = move_to_front(tokens, self.positions.num_embeddings)
         x = self.dropout(self.words(tokens) + self.positions.weight)
         with self.within():
             for block in self.checkpointed or self.blocks:
@@ -85,7 +85,7 @@ def fused_alone(kernel: str) -> AbstractContextManager[None]:
     return sdpa_kernel(FUSED) if kernel == "fused" else nullcontext()
 
 
-def moved(tokens: Tensor, positions: int) -> tuple[Tensor, Tensor]:
+def move_to_front(tokens: Tensor, positions: int) -> tuple[Tensor, Tensor]:
     """The words of (batch, length) moved to the front of so many positions, and where there are words: bool.
 
     A review without any has one, the padding.

@@ -45,7 +45,7 @@ class Costs:
         """The same of one launch."""
         profile = self.profiles[block]
         share = profile.categories.get(category)
-        return share.seconds / profile.slowed(category) if share and share.seconds else 0.0
+        return share.seconds / profile.slowdown_of(category) if share and share.seconds else 0.0
 
     @cached_property
     def calls(self) -> dict[str, float]:
@@ -96,7 +96,7 @@ class Costs:
     def operations(self) -> list[Operation]:
         """The largest operations of the typical launch, scaled likewise, the largest first."""
         found = (
-            replace(each, seconds=each.seconds / (self.typical.slowed(each.category) or 1.0))
+            replace(each, seconds=each.seconds / (self.typical.slowdown_of(each.category) or 1.0))
             for each in self.typical.operations
         )
         return sorted(found, key=lambda each: -each.seconds)

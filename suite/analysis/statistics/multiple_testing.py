@@ -36,7 +36,7 @@ class MultipleTesting:
 
     corrected: Mapping[float, float] = field(default_factory=dict)
 
-    def decided(self, tested: Tested, margin: float = MARGIN) -> Tested:
+    def decide(self, tested: Tested, margin: float = MARGIN) -> Tested:
         """The same ratio or gap with its verdict in this family; as it is if it was not tested."""
         if tested.raw is None or tested.value is None or tested.low is None or tested.high is None:
             return tested
@@ -45,13 +45,11 @@ class MultipleTesting:
 
     def contest(self, contest: FastestBySetting, margin: float = MARGIN) -> FastestBySetting:
         """The same contest with the verdicts of this family, in the order that they make."""
-        return order_rows(
-            replace(contest, gaps={pair: self.decided(gap, margin) for pair, gap in contest.gaps.items()})
-        )
+        return order_rows(replace(contest, gaps={pair: self.decide(gap, margin) for pair, gap in contest.gaps.items()}))
 
     def gain(self, gain: Speedup, margin: float = MARGIN) -> Speedup:
         """The same gain with its verdict in this family."""
-        return replace(gain, ratio=self.decided(gain.ratio, margin))
+        return replace(gain, ratio=self.decide(gain.ratio, margin))
 
 
 def correct_together(

@@ -119,7 +119,7 @@ class Profile:
         """The sum of the categories over the timed step."""
         return math.fsum(share.seconds for share in self.categories.values()) / self.timed_s
 
-    def slowed(self, category: str) -> float:
+    def slowdown_of(self, category: str) -> float:
         """By how much this category is to be divided for a timed step, so that all of them add up to it.
 
         Everything has slowed alike, unless `kernels_kept`: then the host has what they leave.

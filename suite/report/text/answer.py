@@ -71,7 +71,7 @@ def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) 
     )
     timed, every_gain, grown = [], list[tuple[Group, Speedup]](), list[str]()
     cards = []
-    for table, each in zip(tables, (each.decided(tests) for each in found), strict=True):
+    for table, each in zip(tables, (each.decide(tests) for each in found), strict=True):
         group = table.group
         if group.by == "framework":
             text = fastest.sentence(each.contests, _where(group)) + _absent(group)
@@ -95,7 +95,7 @@ def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) 
     else:
         timed = [text + _say_untested(table) for text, table in zip(timed, tables, strict=True)]
     accuracies, shorter, speeds = [], [], []
-    for accuracy, each in zip(learned, (each.decided(tests) for each in trained), strict=True):
+    for accuracy, each in zip(learned, (each.decide(tests) for each in trained), strict=True):
         group = each.group
         accuracies.append(f"{_where(group)}, {training.accuracy(accuracy)}")
         few = "" if _most(group) >= LEAST else f"; speed is not tested with fewer than {number(LEAST)} seeds"
@@ -129,10 +129,10 @@ class _Found:
         own = {ratio.raw for ratio in self.ratios if self.group.by == "devices"}
         return [ratio for each in self.scalings for ratio in each.ratios if ratio.raw not in own]
 
-    def decided(self, tests: MultipleTesting) -> _Found:
+    def decide(self, tests: MultipleTesting) -> _Found:
         """Returns the same with the verdicts of all tests together."""
         found = [tests.contest(each, self.margin) for each in self.contests]
-        scaled = [decide_all(each, lambda ratio: tests.decided(ratio, self.margin)) for each in self.scalings]
+        scaled = [decide_all(each, lambda ratio: tests.decide(ratio, self.margin)) for each in self.scalings]
         gained = [tests.gain(each, self.margin) for each in self.gains]
         return replace(self, contests=found, gains=gained, scalings=scaled)
 

@@ -26,7 +26,7 @@ def sentence(contests: Sequence[FastestBySetting], where: str, unit: str = "laun
     groups = _alike(contested)
     words = _Words(contested, unit)
     if len(groups) > CLAUSES_MOST:
-        text = words.counted(groups)
+        text = words.count_ahead(groups)
     else:
         text = "; ".join(words.clause(group, first=not at) for at, group in enumerate(groups))
     return f"{where}, {text}{_say_unranked(contests)}"
@@ -98,7 +98,7 @@ class _Words:
             text = f"{before}{self._tie(group, leaders, after)}{self._rest(group, leaders)}"
         return text + self._say_untested(group)
 
-    def counted(self, groups: Sequence[Sequence[FastestBySetting]]) -> str:
+    def count_ahead(self, groups: Sequence[Sequence[FastestBySetting]]) -> str:
         """Returns in how many settings which framework is ahead."""
         tested = any(not contest.is_untested for contest in self.every)
         # A contest with an untested rival names no fastest one, unless nothing was tested at all.

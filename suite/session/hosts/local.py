@@ -50,7 +50,7 @@ class Instruments:
         """A monitor of a launch's processes, and of as many GPUs as it has devices."""
         return Monitor(pids, spawned_s, self._gpus, self._idle, self._missing, devices=devices)
 
-    def annotated(self, record: Record, devices: int) -> Record:
+    def annotate(self, record: Record, devices: int) -> Record:
         """The record with the driver, which may be updated before a run goes on, and how its GPUs are linked.
 
         ``devices`` is how many of this host it used.
@@ -143,7 +143,7 @@ class Local:
             return monitor
 
         record = launch(job, log, order.deadline_s, hear.progress, watch, tick=hear.tick, part=order.part)
-        return self.instruments.annotated(record, devices)
+        return self.instruments.annotate(record, devices)
 
 
 def _kind(gpus: Sequence[str]) -> str:

@@ -54,7 +54,7 @@ class Fit:
         batches = [attempt.batch for attempt in tries if attempt.status == "ok" and attempt.batch < record.cell.batch]
         return Fit(max(batches, default=None), tries)
 
-    def annotated(self, record: Record, cell: Cell) -> Record:
+    def annotate(self, record: Record, cell: Cell) -> Record:
         """The record of a launch with this fit's batch, as a record of the cell with batch `AUTO`."""
         tries = [vars(attempt) for attempt in self.tries]
         effective = (self.batch or 0) * cell.accumulate * cell.devices

@@ -138,7 +138,7 @@ def _launch(
     record = replace(record, outcome=replace(record.outcome, reason=clean(record.outcome.reason, REASON_MOST)))
     if record.outcome.ok:
         record = replace(record, flags=() if record.phases["train"].steady else ("unsteady",))
-        return monitor.annotated(record) if monitor else record
+        return monitor.annotate(record) if monitor else record
     environment = record.environment or {"machine": machine(), "variables": select_variables(variables(job, ""))}
     return replace(record, environment=environment, log=tuple(map(redact, logs.tail(log))))
 

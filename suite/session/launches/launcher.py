@@ -122,9 +122,9 @@ class Launcher:
         while batch := fit.batch:
             record = start(replace(job, cell=cell.but(batch=batch)))
             if record.outcome.status != "out-of-memory":  # a crash or a timeout may have other reasons, and is kept
-                return fit.annotated(record, cell)
+                return fit.annotate(record, cell)
             fit = self.fits[cell] = fit.less(record)  # it fit for some steps, not for all
-        return fit.annotated(Record(cell, fit.outcome, job.launch), cell)
+        return fit.annotate(Record(cell, fit.outcome, job.launch), cell)
 
 
 def drawn_launch(cell: Cell, seed: int) -> int:

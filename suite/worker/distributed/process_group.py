@@ -141,7 +141,7 @@ class ProcessGroup:
         if (cell := self.alone()) is None:
             return None
         local = make(cell)
-        self.devices.likened(local, self.cell, spec)
+        self.devices.match_strategy(local, self.cell, spec)
         first = local.put(batch)
         local.compile(first)
         local.fence(local.step(first))

@@ -72,7 +72,7 @@ class Evidence:
         self.seconds[name] = time.perf_counter() - start
         self.send(part={"identity": asdict(Identity(**self.parts, seconds=self.seconds))})
 
-    def delivered(self, batches: list[tuple[Array, Array]]) -> None:
+    def digest_delivered(self, batches: list[tuple[Array, Array]]) -> None:
         """The loader's first batches, as they reached the device."""
         with self._part("batches"):
             team = self.subject.team
@@ -107,7 +107,7 @@ class Evidence:
             updates = movement(replay.before, replay.after)
             self.parts["last"] = Last(first, not wrong, updates, checked=tuple(sorted(host)))
 
-    def scored(self, training: Any, evaluated: tuple[Array, Array] | None, seed: int) -> None:
+    def keep_scored(self, training: Any, evaluated: tuple[Array, Array] | None, seed: int) -> None:
         """After the last evaluation, whose losses and right answers these are: some of it again."""
         if evaluated is not None:  # else a kill came after it, and its scores are gone
             self.again = Again.of(self.subject, training, evaluated, seed)
@@ -183,12 +183,12 @@ def compare_checkpointing(subject: Subject) -> Recomputed:
     usual = subject.cell.but(batch=BATCH, accumulate=1, compile=USUAL_COMPILE[subject.cell.framework])
     kept, gradients = {}, {}
     for checkpointing in ("off", "on"):
-        subject.tools.seeded(SEED)
+        subject.tools.seed_draws(SEED)
         training = subject.training(
             usual.but(checkpointing=checkpointing), at_proof_rate(subject.spec), dropout=subject.dropout
         )
         batch = training.put(host)
         gradients[checkpointing] = training.gradients(batch)[1]
-        kept[checkpointing] = subject.tools.kept(training, batch)
+        kept[checkpointing] = subject.tools.count_kept_bytes(training, batch)
     start = {name: np.zeros_like(array) for name, array in gradients["off"].items()}
     return Recomputed(BATCH, kept["on"], kept["off"], deviation(start, gradients["on"], gradients["off"]))

@@ -34,7 +34,7 @@ def draws(subject: Subject) -> Draws:
     passes, samples = DRAWS_OF_TEXTS if subject.data.batch_form == "tokens" else DRAWS
     noise, labels = dropout_batch(subject.data, subject.length, samples)
     logits, inputs = subject.tools.draws(training, training.put((noise, labels)), passes)
-    layers = _by_tensor(inputs, subject.tools.owned(training), training.weights()) if inputs else {}
+    layers = _by_tensor(inputs, subject.tools.parameters_by_layer(training), training.weights()) if inputs else {}
     drawn = noise[:DRAWN_BATCH], labels[:DRAWN_BATCH]
     if subject.team:  # every device takes the same samples, and no two of them draw the same masks either
         devices = subject.cell.devices

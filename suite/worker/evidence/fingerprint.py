@@ -167,7 +167,7 @@ def check_formula(
     for number, batch in enumerate(batches):
         if planned:
             _move_to(training, formula, number * (planned - 1) // max(1, len(batches) - 1))
-        loss, gradients = subject.tools.explained_step(training, training.put(batch))
+        loss, gradients = subject.tools.explain_step(training, training.put(batch))
         losses.append(loss)
         if all(np.isfinite(each).all() for each in gradients.values()):  # in fp16 such a step changes nothing
             expected = formula.step(expected, {name: each.astype(np.float64) for name, each in gradients.items()})

@@ -114,7 +114,7 @@ class _Stages:
         with self.built if building else nullcontext(), building(self.built.note) if building else nullcontext():
             self.training = self._training(dropout=False)
         self._keep("weights", self.training.weights())
-        self.facts["trained"] = self.tools.trained(self.training)
+        self.facts["trained"] = self.tools.count_trained(self.training)
 
     def forward(self, batches: list[Batch]) -> None:
         """Logits, the loss, and the inputs and outputs of the layers."""
@@ -123,7 +123,7 @@ class _Stages:
         sources = Sources(self.folder)
         with sources, self.tools.calls(self.training, sources.note) as calls:
             self.tools.forward(self.training, batch)
-        self.owners = owners(self.tools.owned(self.training), self.given, calls)
+        self.owners = owners(self.tools.parameters_by_layer(self.training), self.given, calls)
         lines = sources.of(self.owners)
         named = {path.partition("#")[0]: path for path in self.owners}  # as `building` notes them
         lines |= {named[name]: own for name, own in self.built.of(named).items()}

@@ -153,7 +153,7 @@ class Training(ABC):
         """The losses as numbers."""
         return list(losses)
 
-    def compiled(self) -> dict[str, int]:
+    def count_compiled(self) -> dict[str, int]:
         """The number of compiled graphs and of graph breaks so far: the step is traced where it is compiled."""
         return {"graphs": self.inner.calls, "graph_breaks": 0}
 
@@ -181,7 +181,7 @@ class Training(ABC):
         return np.asarray(keras.ops.convert_to_numpy(logits), np.float64)
 
 
-def explained_step(training: Training, batch: Any) -> tuple[float, dict[str, Array]]:
+def explain_step(training: Training, batch: Any) -> tuple[float, dict[str, Array]]:
     """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout.
 
     From the first step on the optimizer keeps the gradients in variables of its own.

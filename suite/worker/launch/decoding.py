@@ -38,7 +38,7 @@ def decode(model: Any, training: Any, samples: Array, length: int) -> list[Round
         inputs, _ = training.put((prompts, prompts))
         _round(model, inputs, length - half)
         times: list[tuple[float, float]] = []
-        compiled, begin = model.compiled(), time.perf_counter()
+        compiled, begin = model.count_compiled(), time.perf_counter()
         while len(times) < ROUNDS or time.perf_counter() - begin < ROUNDS_S:
             prefill_s, decode_s, words = _round(model, inputs, length - half)
             times.append((prefill_s, decode_s))
@@ -93,7 +93,7 @@ def continue_prompts(model: Any, training: Any, prompts: Array, length: int) -> 
 
 def refuse_compiled(model: Any, compiled: int) -> None:
     """Raises `RecompiledError` if the model has compiled since it had so many programs."""
-    if (now := model.compiled()) != compiled:
+    if (now := model.count_compiled()) != compiled:
         raise RecompiledError(f"compiled inside of what is timed: {compiled} programs before it, {now} after")
 
 

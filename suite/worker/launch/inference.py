@@ -106,7 +106,7 @@ def measure_inference(
             say, begin = _say(name, cell.effective_batch, send), partial(send, begin=name)
             series[name] = Series(timed.steps(name), plan, say, begin=begin)
         for each in series.values():
-            compiled = model.compiled()
+            compiled = model.count_compiled()
             each.warm_up()
             each.burst(plan.windows)
             refuse_compiled(model, compiled)
@@ -116,7 +116,7 @@ def measure_inference(
         ledger = replace(before.ledger, delivered=before.ledger.delivered + loader.delivered - delivered)
         send(part={"ledger": asdict(ledger)})
         send(progress="infer: requests")
-        compiled = model.compiled()
+        compiled = model.count_compiled()
         latencies_s = requests(model.answer, answers, plan.requests, random.Random(job.seed))  # noqa: S311 - no secret
         refuse_compiled(model, compiled)
         rounds: list[Rounds] = []

@@ -96,7 +96,7 @@ def measure_phases(
     """
     plan = fit_plan(plan, training)
     held = [next(loader) for _ in range(HELD_BATCHES)]
-    compiled, delivered, updated = training.compiled(), loader.delivered, tools.updates(training)
+    compiled, delivered, updated = training.count_compiled(), loader.delivered, tools.updates(training)
     taken = [name for name in plan.with_parts if not PHASES[name].serves and (name != "local" or local)]
     series = {}
     for name in taken:
@@ -108,8 +108,8 @@ def measure_phases(
     turns = [series[name] for name in others if PHASES[name].in_turn]
     for _ in in_order(series[TRAIN], turns, [series[name] for name in others if not PHASES[name].in_turn], plan):
         send_phases(send, measured(series, spawned_ns))
-    if training.compiled() != compiled:
-        raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.compiled()} after")
+    if training.count_compiled() != compiled:
+        raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.count_compiled()} after")
     now = tools.updates(training)
     ledger = Ledger(
         loader.delivered - delivered,

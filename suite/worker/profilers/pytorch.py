@@ -143,7 +143,7 @@ def divide_convolutions(events: list[Event], forward: dict[str, float], backward
 def code(training: Any, batch: Any) -> dict[str, bytes]:
     """What torch.compile made of the step, by file name: Inductor's code and graph breaks; nothing in eager mode."""
     del batch
-    compiled = training.compiled()
+    compiled = training.count_compiled()
     folder = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR", ""))
     if not compiled["graphs"] or not folder.is_absolute():
         return {}
@@ -168,7 +168,7 @@ def triad(device: str, elements: int) -> Callable[[int], None]:
 
 def _count(training: Any, batch: Any) -> float | None:
     """PyTorch's own count of one more step's floating-point operations; it knows no LSTM, and nothing compiled."""
-    if batch is None or training.compiled()["graphs"]:
+    if batch is None or training.count_compiled()["graphs"]:
         return None
     with FlopCounterMode(display=False) as counter:
         training.step(batch)

@@ -61,7 +61,7 @@ class Machine:
         Machine.fence(self)
         return list(losses)
 
-    def compiled(self) -> int:
+    def count_compiled(self) -> int:
         return self.programs
 
     def updates(self, training: Any) -> int:

@@ -46,12 +46,12 @@ def padding_averaged(target: Target) -> None:
 
         return all_words
 
-    target.wrap(target.workload, "moved", everywhere)
+    target.wrap(target.workload, "move_to_front", everywhere)
 
 
 def left_padded(target: Target) -> None:
     """Words stay at the end, so that positions count from there."""
-    target.patch.setattr(target.workload, "moved", lambda tokens, positions: (tokens, tokens != 0))
+    target.patch.setattr(target.workload, "move_to_front", lambda tokens, positions: (tokens, tokens != 0))
 
 
 def approximated(target: Target) -> None:

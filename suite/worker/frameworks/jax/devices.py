@@ -63,7 +63,7 @@ def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     return {"backend": "in-process" if cell.strategy == "local" and device == "cpu" else over_processes}
 
 
-def likened(local: single.Training, cell: Cell, spec: WorkloadSpec) -> None:
+def match_strategy(local: single.Training, cell: Cell, spec: WorkloadSpec) -> None:
     """Give a training of one process by itself what the cell's strategy has besides communication."""
     del local, cell, spec  # nothing: the strategies change no kernel, layout or optimizer
 

@@ -15,7 +15,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from suite.worker.evidence.owners import once, part
 from suite.worker.frameworks.jax.device import takes
-from suite.worker.frameworks.jax.proof import calls, owned  # noqa: F401 - for the spread at each layer
+from suite.worker.frameworks.jax.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
 from suite.worker.frameworks.jax.training import COMPILER_OPTIONS
 from workloads.data.dataset import Array
 from workloads.dropout.jax import SWITCH, turned_off
@@ -90,7 +90,7 @@ def without_dropout(training: Any) -> None:
     training.state = training.state._replace(statistics=turned_off(training.state.statistics))
 
 
-def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
+def explain_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     if not isinstance(training.explained, jax.stages.Compiled):  # ahead, as a second call would compile once more
         training.explained = training.explained.lower(training.state, *batch).compile(compiler_options=COMPILER_OPTIONS)
@@ -131,12 +131,12 @@ def draws(training: Any, batch: Any, count: int) -> tuple[Array, dict[str, Array
     return np.stack([np.asarray(logits, np.float64) for logits, _ in passes]), inputs
 
 
-def seeded(seed: int) -> None:
+def seed_draws(seed: int) -> None:
     """Start the generator that dropout draws from anew."""
     del seed  # the key is a part of the training's state
 
 
-def kept(training: Any, batch: Any) -> int:
+def count_kept_bytes(training: Any, batch: Any) -> int:
     """Bytes that a forward pass keeps for the backward pass, besides weights, statistics and the batch."""
     state = training.state
 

@@ -68,7 +68,7 @@ class Model:
         """Answers of `predict`, on the host."""
         return np.asarray(logits)
 
-    def compiled(self) -> int:
+    def count_compiled(self) -> int:
         """The number of programs that were compiled so far."""
         return sum(map(graphs, (self.forward, self.prefilled, self.decoded)))
 

@@ -13,10 +13,10 @@ from suite.worker.frameworks import keras
 from suite.worker.frameworks.jax import evidence as jax_evidence
 from suite.worker.frameworks.jax import training as native
 from suite.worker.frameworks.jax.evidence import programs_kept
-from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explained_step, updates
+from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explain_step, updates
 
 __all__ = (
-    "DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept", "updates",
+    "DISTRIBUTIONS", "Training", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
 __all__ = (
-    "DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept", "updates",
+    "DISTRIBUTIONS", "Training", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
 )  # fmt: skip
 
 DISTRIBUTIONS = ("flax",)
@@ -86,7 +86,7 @@ class Training:
 
     read = native.Training.read
 
-    def compiled(self) -> dict[str, int]:
+    def count_compiled(self) -> dict[str, int]:
         """The number of compiled graphs and of graph breaks so far: every compiled step was traced once."""
         return {"graphs": self.traces, "graph_breaks": 0}
 
@@ -117,7 +117,7 @@ class Training:
         return np.asarray(nnx.jit(_forward)(self.model, batch[0]), np.float64)
 
 
-def explained_step(training: Training, batch: Any) -> tuple[float, dict[str, Array]]:
+def explain_step(training: Training, batch: Any) -> tuple[float, dict[str, Array]]:
     """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     loss, gradients = training.explained(training.model, training.optimizer, *batch)
     return float(loss), training.module.export_weights(training.model, gradients)

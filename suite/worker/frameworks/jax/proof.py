@@ -14,7 +14,7 @@ from flax.traverse_util import flatten_dict
 from workloads.data.dataset import Array
 
 
-def trained(training: Any) -> int:
+def count_trained(training: Any) -> int:
     """How many parameters the optimizer moves."""
     return sum(int(leaf.size) for leaf in jax.tree.leaves(training.state.weights))
 
@@ -57,7 +57,7 @@ def gradients(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     return found
 
 
-def owned(training: Any) -> dict[str, list[Array]]:
+def parameters_by_layer(training: Any) -> dict[str, list[Array]]:
     """The parameters of each layer by its path, in the layouts that they have there."""
     found: dict[str, list[Array]] = {}
     for path, array in flatten_dict(training.state.weights).items():

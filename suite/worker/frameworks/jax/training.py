@@ -220,7 +220,7 @@ class Training:
         """The losses as numbers; waits for the device."""
         return [float(loss) for loss in jax.device_get(losses)]
 
-    def compiled(self) -> dict[str, int]:
+    def count_compiled(self) -> dict[str, int]:
         """The number of compiled graphs and of graph breaks so far."""
         return {"graphs": graphs(self.jitted), "graph_breaks": 0}
 

@@ -26,7 +26,7 @@ from workloads.data.dataset import Array
 from workloads.spec import LAYERWISE, WorkloadSpec
 
 # What `suite.worker.distributed.process_group` asks of the file for a strategy.
-__all__ = ("Training", "connect", "gradient_bytes", "likened", "loaders", "summing", "unite")
+__all__ = ("Training", "connect", "gradient_bytes", "loaders", "match_strategy", "summing", "unite")
 
 
 def connect(cell: Cell, device: str, ranks: Ranks) -> None:
@@ -61,7 +61,7 @@ def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     return settings | {"deepspeed": _deepspeed().__version__, "zero_stage": 1, "memory_format": "contiguous"}
 
 
-def likened(local: pytorch.Training, cell: Cell, spec: WorkloadSpec) -> None:
+def match_strategy(local: pytorch.Training, cell: Cell, spec: WorkloadSpec) -> None:
     """Give a training of one process by itself what the cell's strategy has besides communication."""
     del cell
     local.model = local.model.to(memory_format=torch.contiguous_format)
@@ -102,7 +102,7 @@ class Training(pytorch.Training):
             raise UnsupportedError(reason)  # the proof in float64, too
         super().__init__(cell, spec, module, weights, device, dropout=dropout, seed=seed, rates=rates)
         self.ranks = ranks
-        likened(self, cell, spec)
+        match_strategy(self, cell, spec)
         self.engine, *_ = _deepspeed().initialize(
             model=self.model, optimizer=self.optimizer, config=configuration(cell, spec)
         )

@@ -77,7 +77,7 @@ def _fused(spec: WorkloadSpec) -> bool:
     return not isinstance(spec.optimizer, Sgd)
 
 
-def likened(local: pytorch.Training, cell: Cell, spec: WorkloadSpec) -> None:
+def match_strategy(local: pytorch.Training, cell: Cell, spec: WorkloadSpec) -> None:
     """Give a training of one process by itself what the cell's strategy has besides communication."""
     if cell.strategy == "fsdp":
         local.model = local.model.to(memory_format=torch.contiguous_format)

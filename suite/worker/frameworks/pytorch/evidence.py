@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from suite.worker.evidence.owners import once, part
-from suite.worker.frameworks.pytorch.proof import calls, owned  # noqa: F401 - for the spread at each layer
+from suite.worker.frameworks.pytorch.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
 from workloads.data.dataset import Array
 
 
@@ -43,7 +43,7 @@ def without_dropout(training: Any) -> None:
             module.p = 0.0
 
 
-def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
+def explain_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     losses = training.backward(batch)
     scale = training.scaler.get_scale() if training.scaler else 1.0
@@ -71,12 +71,12 @@ def draws(training: Any, batch: Any, count: int) -> tuple[Array, dict[str, Array
     return np.stack(logits), {path: np.stack([each[path] for each in inputs]) for path in inputs[0]}
 
 
-def seeded(seed: int) -> None:
+def seed_draws(seed: int) -> None:
     """Start the generator that dropout draws from anew."""
     torch.manual_seed(seed)
 
 
-def kept(training: Any, batch: Any) -> int:
+def count_kept_bytes(training: Any, batch: Any) -> int:
     """Bytes that a forward pass keeps for the backward pass, besides weights, statistics and the batch."""
     saved: list[Tensor] = []  # which also keeps them alive, so that no two have the same place
 

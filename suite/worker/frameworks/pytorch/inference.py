@@ -97,7 +97,7 @@ class Model:
         """Answers of `predict`, on the host."""
         return (logits.float() if logits.dtype in NARROW else logits).cpu().numpy()
 
-    def compiled(self) -> int:
+    def count_compiled(self) -> int:
         """The number of programs that were compiled so far."""
         return int(counters["stats"]["unique_graphs"])
 

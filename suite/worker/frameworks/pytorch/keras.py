@@ -12,12 +12,12 @@ from torch._dynamo.utils import counters
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import keras
-from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explained_step, updates
+from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explain_step, updates
 from suite.worker.frameworks.pytorch import training as pytorch
 from suite.worker.frameworks.pytorch.evidence import programs_kept
 
 __all__ = (
-    "DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept", "updates",
+    "DISTRIBUTIONS", "Training", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
 )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ class Training(keras.Training):
 
     put, get, fence = pytorch.Training.put, pytorch.Training.get, pytorch.Training.fence
 
-    def compiled(self) -> dict[str, int]:
+    def count_compiled(self) -> dict[str, int]:
         """The number of compiled graphs and of graph breaks so far; an eager step is none, and Python runs each."""
         return {"graphs": counters["stats"]["unique_graphs"], "graph_breaks": sum(counters["graph_break"].values())}
 

@@ -23,7 +23,7 @@ from suite.worker.interfaces import LEAST_EPOCH_S
 from workloads.data.dataset import Array
 
 __all__ = (
-    "DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept", "updates",
+    "DISTRIBUTIONS", "Training", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
 )  # fmt: skip
 
 DISTRIBUTIONS = ("lightning",)
@@ -106,7 +106,7 @@ class _Epoch:
         return islice(self.batches, self.count)
 
 
-def explained_step(training: Training, batch: Any) -> tuple[float, dict[str, Array]]:
+def explain_step(training: Training, batch: Any) -> tuple[float, dict[str, Array]]:
     """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     loss = training.step(batch)
     return float(loss), training.weights("grad")  # which Lightning leaves until the next step

@@ -15,7 +15,7 @@ from workloads.data.dataset import Array
 CHANNELS_SECOND = (nn.Conv1d, nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm1d, nn.BatchNorm2d, nn.GroupNorm)
 
 
-def trained(training: Any) -> int:
+def count_trained(training: Any) -> int:
     """How many parameters the optimizer moves."""
     return sum(parameter.numel() for group in training.optimizer.param_groups for parameter in group["params"])
 
@@ -65,7 +65,7 @@ def gradients(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     return float(loss.detach()), exported
 
 
-def owned(training: Any) -> dict[str, list[Array]]:
+def parameters_by_layer(training: Any) -> dict[str, list[Array]]:
     """The parameters of each layer by its path, in the layouts that they have there."""
     return {
         path: [parameter.detach().cpu().numpy() for parameter in layer.parameters(recurse=False)]

@@ -183,7 +183,7 @@ class Training:
         """The losses as numbers; waits for the device."""
         return [float(loss) for loss in torch.stack(losses).cpu()] if losses else []
 
-    def compiled(self) -> dict[str, int]:
+    def count_compiled(self) -> dict[str, int]:
         """The number of compiled graphs and of graph breaks so far."""
         return {
             "graphs": counters["stats"]["unique_graphs"],

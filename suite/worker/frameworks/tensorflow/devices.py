@@ -69,7 +69,7 @@ def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     return {"backend": "nccl" if cuda else "in-process"}
 
 
-def likened(local: single.Training, cell: Cell, spec: WorkloadSpec) -> None:
+def match_strategy(local: single.Training, cell: Cell, spec: WorkloadSpec) -> None:
     """Give a training of one process by itself what the cell's strategy has besides communication."""
     del spec
     for layer in local.model.layers if cell.strategy == "synchronised" else ():

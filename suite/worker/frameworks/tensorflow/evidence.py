@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from suite.worker.evidence.owners import once, part
-from suite.worker.frameworks.tensorflow.proof import calls, owned  # noqa: F401 - for the spread at each layer
+from suite.worker.frameworks.tensorflow.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
 from workloads.data.dataset import Array
 from workloads.dropout.tensorflow import turn_off
 
@@ -45,7 +45,7 @@ def without_dropout(training: Any) -> None:
     turn_off(training.model.layers)
 
 
-def explained_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
+def explain_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     scale = float(getattr(training.optimizer, "dynamic_scale", 1.0))
     loss, gradients = training.explained(*batch)
@@ -76,12 +76,12 @@ def draws(training: Any, batch: Any, count: int) -> tuple[Array, dict[str, Array
     return np.stack([logits.numpy() for logits, _ in passes]), inputs
 
 
-def seeded(seed: int) -> None:
+def seed_draws(seed: int) -> None:
     """Start the generator that dropout draws from anew."""
     keras.utils.set_random_seed(seed)
 
 
-def kept(training: Any, batch: Any) -> int:
+def count_kept_bytes(training: Any, batch: Any) -> int:
     """Bytes that a forward pass keeps for the backward pass, besides weights, statistics and the batch.
 
     They are what the graph's operations of the forward pass give to those of the backward pass. The pass itself runs

@@ -82,7 +82,7 @@ class Model:
         """Answers of `predict`, on the host."""
         return np.asarray(logits.numpy())
 
-    def compiled(self) -> int:
+    def count_compiled(self) -> int:
         """The number of programs that were compiled so far."""
         functions = self.forward, self.prefilled, self.decoded
         return sum(each.experimental_get_tracing_count() for each in functions)

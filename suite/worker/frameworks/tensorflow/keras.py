@@ -10,13 +10,13 @@ import tensorflow as tf
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import keras
-from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explained_step, updates
+from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explain_step, updates
 from suite.worker.frameworks.tensorflow import training as tensorflow
 from suite.worker.frameworks.tensorflow.device import place, synchronise
 from suite.worker.frameworks.tensorflow.evidence import programs_kept
 
 __all__ = (
-    "DISTRIBUTIONS", "Training", "draws", "explained_step", "on_host", "prepare", "programs_kept", "updates",
+    "DISTRIBUTIONS", "Training", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from workloads.data.dataset import Array
 
 
-def trained(training: Any) -> int:
+def count_trained(training: Any) -> int:
     """How many parameters the optimizer moves."""
     return sum(int(np.prod(variable.shape)) for variable in training.model.trainable_variables)
 
@@ -82,7 +82,7 @@ def gradients(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     return float(loss), dict(zip(names, arrays, strict=True))
 
 
-def owned(training: Any) -> dict[str, list[Array]]:
+def parameters_by_layer(training: Any) -> dict[str, list[Array]]:
     """The parameters of each layer by its path, in the layouts that they have there."""
     return {path: [weight.numpy() for weight in layer.weights] for path, layer in _layers(training.model).items()}
 

@@ -160,7 +160,7 @@ class Training:
         """The losses as numbers; waits for the device."""
         return [float(loss) for loss in losses]
 
-    def compiled(self) -> dict[str, int]:
+    def count_compiled(self) -> dict[str, int]:
         """The number of compiled graphs and of graph breaks so far."""
         return {"graphs": self.function.experimental_get_tracing_count(), "graph_breaks": 0}
 
