@@ -48,7 +48,7 @@ ASKED = """
     from suite.plan.command.options import with_phases
     from suite.worker.launch.phases import measure_phases
     plan = with_phases(Plan(1e-4, 2, 0.01), "train,inference")
-    training = SimpleNamespace(passes=0, step=float, fence=lambda _: None, compiled=lambda: 0, read=list)
+    training = SimpleNamespace(passes=0, step=float, fence=lambda _: None, count_compiled=lambda: 0, read=list)
     class Loader:
         delivered = 0
         def __next__(self):

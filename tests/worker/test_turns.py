@@ -129,7 +129,7 @@ class Loader:
 
 def told(loss: Callable[[int], float], compiled: Callable[[], int] = lambda: 0) -> list[dict[str, Any]]:
     """What is sent while the phases of a stand-in are measured, whose loss is a function of the batch."""
-    training = SimpleNamespace(step=loss, fence=lambda _: None, compiled=compiled, read=list)
+    training = SimpleNamespace(step=loss, fence=lambda _: None, count_compiled=compiled, read=list)
     sent: list[dict[str, Any]] = []
     plan = Plan(min_window_s=1e-4, windows=4, max_warmup_s=0.01)
     begin_ns = time.perf_counter_ns()
