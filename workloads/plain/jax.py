@@ -145,9 +145,11 @@ class Encoder(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: jax.Array) -> jax.Array:
-        spec, there = self.spec, tokens != PADDING
+        spec = self.spec
+        tokens = jnp.pad(tokens, ((0, 0), (0, spec.positions - tokens.shape[1])), constant_values=PADDING)
+        there = tokens != PADDING
         drop = nn.Dropout(spec.dropout, deterministic=not self.training)
-        places = nn.Embed(spec.positions, spec.width)(jnp.arange(tokens.shape[1]))
+        places = nn.Embed(spec.positions, spec.width)(jnp.arange(spec.positions))
         x, mask = drop(nn.Embed(VOCABULARY, spec.width)(tokens) + places), nn.make_attention_mask(there, there)
         for _ in range(spec.layers):
             y = nn.LayerNorm(EPSILON)(x)

@@ -138,8 +138,9 @@ class Encoder(nn.Module):
         self.norm, self.logits = nn.LayerNorm(spec.width), nn.Linear(spec.width, 1)
 
     def forward(self, tokens: Tensor) -> Tensor:
+        tokens = F.pad(tokens, (0, len(self.positions.weight) - tokens.shape[1]), value=PADDING)
         there = tokens != PADDING
-        x = self.dropout(self.words(tokens) + self.positions.weight[: tokens.shape[1]])
+        x = self.dropout(self.words(tokens) + self.positions.weight)
         for block in self.blocks:
             x = block(x, there[:, None, None])
         weights = there[:, :, None].to(x.dtype)

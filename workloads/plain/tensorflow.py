@@ -119,9 +119,11 @@ def _encoder(spec: TransformerSpec) -> keras.Model:
     """Tokens (batch, length) to logits (batch, 1): the mean of the words after blocks of attention without a bias."""
     layers = keras.layers
     tokens = keras.Input((spec.length,), dtype="int32")
-    there = layers.Lambda(lambda tokens: tokens != PADDING)(tokens)
-    places = layers.Embedding(spec.positions, spec.width)(tf.range(spec.length))
-    x = layers.Dropout(spec.dropout)(layers.Embedding(VOCABULARY, spec.width)(tokens) + places)
+    behind = [[0, 0], [0, spec.positions - spec.length]]
+    padded = layers.Lambda(lambda tokens: tf.pad(tokens, behind, constant_values=PADDING))(tokens)
+    there = layers.Lambda(lambda tokens: tokens != PADDING)(padded)
+    places = layers.Embedding(spec.positions, spec.width)(tf.range(spec.positions))
+    x = layers.Dropout(spec.dropout)(layers.Embedding(VOCABULARY, spec.width)(padded) + places)
     for _ in range(spec.layers):
         y = layers.LayerNormalization(epsilon=EPSILON)(x)
         attention = layers.MultiHeadAttention(spec.heads, spec.width // spec.heads, use_bias=False)
