@@ -72,7 +72,7 @@ def scores(model: nn.Module, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Te
 
 def stages(model: Lstm) -> list[tuple[list[nn.Module], Callable[[Tensor], Tensor]]]:
     """Two stages, the layers of each and what it computes: the embedding, which has most weights, and the rest."""
-    return [([model.embedding], model.embedding.forward), ([model.lstm, model.logits], model.classified)]
+    return [([model.embedding], model.embedding.forward), ([model.lstm, model.logits], model.classify)]
 
 
 def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
