@@ -73,7 +73,7 @@ class Evidence:
         self.send(part={"identity": asdict(Identity(**self.parts, seconds=self.seconds))})
 
     def digest_delivered(self, batches: list[tuple[Array, Array]]) -> None:
-        """The loader's first batches, as they reached the device."""
+        """Digest the loader's first batches, as they reached the device."""
         with self._part("batches"):
             team = self.subject.team
             self.parts["batches"] = batches_digest([team.join_shares(each) for each in batches] if team else batches)
@@ -108,7 +108,7 @@ class Evidence:
             self.parts["last"] = Last(first, not wrong, updates, checked=tuple(sorted(host)))
 
     def keep_scored(self, training: Any, evaluated: tuple[Array, Array] | None, seed: int) -> None:
-        """After the last evaluation, whose losses and right answers these are: some of it again."""
+        """After the last evaluation, whose losses and right answers these are: keep some, to compute it again."""
         if evaluated is not None:  # else a kill came after it, and its scores are gone
             self.again = Again.of(self.subject, training, evaluated, seed)
 
