@@ -53,7 +53,7 @@ def check_plan(run: Submission) -> Iterator[Problem]:
             yield Problem(FAILED, f"a launch of {cell.id} has no evidence of identity", MEASURE)
         elif not any(identity.losses for identity in identities):
             yield Problem(FAILED, f"no launch of {cell.id} has a fingerprint", MEASURE)
-        elif any(not identity.weights or not identity.batches for identity in identities):
+        elif any(not (each.weights or each.initial) or not each.batches for each in identities):
             yield Problem(FAILED, f"a launch of {cell.id} has no digests of its weights and batches", MEASURE)
         elif len(programs := {identity.program for identity in identities}) > 1:
             yield Problem(FAILED, f"the launches of {cell.id} ran {len(programs)} programs", MEASURE)

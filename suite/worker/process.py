@@ -134,8 +134,10 @@ class _Launch:
             self.cell, self.framework, self.module, self.device, spec, data, dropout, applied if recipe else None,
             rates, self.job.programs, self.team, self.job.plan.serves,
         )  # fmt: skip
-        evidence = Evidence(subject, self.send, program_digest(self.key), self.job.whole)
+        replays = bool(recipe) or not self.job.plan.lean
+        evidence = Evidence(subject, self.send, program_digest(self.key), self.job.whole, replays)
         try:
+            evidence.digest_initial(training)
             self._first_step(training, first_batch, train=not recipe)
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
             evidence.digest_delivered([training.get(batch) for batch in batches])

@@ -15,6 +15,7 @@ from suite.worker.evidence.replay import Replay
 from suite.worker.launch.counting_loader import KEPT, CountingLoader
 from tests.frameworks import batches
 from workloads.spec import specification
+from workloads.weights import weights_digest
 
 BATCH = 16
 
@@ -52,7 +53,9 @@ class Straight:
         self.held = state
 
 
-def after_the_windows(delivered: Iterator[Any], training: Straight, precision: str = "fp32") -> Any:
+def after_the_windows(
+    delivered: Iterator[Any], training: Straight, precision: str = "fp32", whole: bool = True
+) -> Any:
     """What `Evidence.last` makes of a loader, of which twenty batches were taken before."""
     loader = CountingLoader(SimpleNamespace(settings={}, close=None, __next__=None))
     loader.loader = delivered
@@ -60,8 +63,9 @@ def after_the_windows(delivered: Iterator[Any], training: Straight, precision: s
         next(loader)
     cell = Cell("cifar100_cnn", "pytorch", precision=precision)
     subject: Any = SimpleNamespace(cell=cell, team=None)
-    evidence = Evidence(subject, lambda **message: None)
+    evidence = Evidence(subject, lambda **message: None, whole=whole, replays=False)
     evidence.last(training, loader, batches(specification("cifar100_cnn"), BATCH))
+    assert bool(evidence.replay) == whole
     return evidence.parts["last"]
 
 
@@ -75,6 +79,19 @@ def test_the_batch_after_the_last_window_is_the_reference_s() -> None:
     assert (last.batch, last.equal) == (20, True)
     assert last.updates == {"a/kernel": 2.0, "b/bias": 4.0}
     assert after_the_windows(reference(), Straight(), "fp16").updates == {"a/kernel": 4.0, "b/bias": 8.0}
+
+
+def test_a_launch_that_replays_nothing_takes_one_more_step() -> None:
+    last = after_the_windows(reference(), Straight(), whole=False)
+    assert (last.equal, last.updates, last.replayed) == (True, {"a/kernel": 1.0, "b/bias": 2.0}, None)
+    assert after_the_windows(reference(), Straight("b/bias"), whole=False).updates["b/bias"] == 0
+
+
+def test_what_is_timed_starts_from_the_reference_s_weights() -> None:
+    evidence = Evidence(SimpleNamespace(), lambda **message: None)  # type: ignore[arg-type]
+    training = Straight()
+    evidence.digest_initial(training)
+    assert evidence.parts["initial"] == weights_digest(training.weights())
 
 
 def test_a_loader_that_lost_its_way_inside_the_windows_is_seen() -> None:

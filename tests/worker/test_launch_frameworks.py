@@ -58,6 +58,7 @@ def test_the_frameworks_computed_the_same(launches: Launches, workload: str, fra
     if len(identities) < 2:
         pytest.skip("fewer than two frameworks are installed")
     assert len({identity.weights for identity in identities}) == 1
+    assert len({identity.initial for identity in identities}) == 1
     assert len({identity.batches for identity in identities}) == 1
     assert len({record.workload["digest"] for record in records if record.identity}) == 1
     for identity in identities[1:]:
@@ -87,7 +88,7 @@ def test_a_launch_holds_all_evidence_of_identity(launches: Launches, workload: s
     assert (identity.last.replayed, identity.last.again) == (0.0, None)
     assert len(identity.last.checked) == KEPT + LAST_STEPS
     assert (identity.dropout is None) == (workload != "cifar100_cnn")
-    parts = {"batches", "fingerprint", "last", "replay", "own", "float64"}
+    parts = {"initial", "batches", "fingerprint", "last", "replay", "own", "float64"}
     assert identity.seconds.keys() == parts | ({"dropout"} if identity.dropout else set())
 
 

@@ -44,7 +44,7 @@ from workloads.spec import Bounds
 Key = TypeVar("Key", bound=Hashable)
 
 #: The evidence that must be equal, and whose reference is what most frameworks have.
-DIGESTS = ("weights", "batches")
+DIGESTS = ("weights", "initial", "batches")
 #: The evidence that is compared between frameworks, and the words before a deviation; the fingerprint comes first.
 COMPARED = {
     "fingerprint": "",
@@ -147,8 +147,9 @@ def _identity(record: Record) -> Identity:
 
 def _kind(record: Record, name: str) -> Hashable:
     """What evidence of this name depends on besides what all records of a group share."""
-    if name == "batches":  # each launch that trains to the end has a seed and so an order of its own
-        return record.effective_batch, str(record.run.get("seed"))
+    seed = str(record.run.get("seed"))  # each launch that trains to the end has one of its own
+    if name in ("initial", "batches"):
+        return (record.effective_batch if name == "batches" else 0), seed
     if name == "fingerprint":  # older ones took more steps
         return len(_identity(record).losses)
     if name == "float64":

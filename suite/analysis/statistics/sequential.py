@@ -10,6 +10,8 @@ Journal of the Royal Statistical Society A 132, 1969; Jennison and Turnbull, Gro
 Boundaries are those of a known variance. Few blocks know their variance badly, so each pair's is moderated towards the
 one that all pairs of the table share, as if that were worth `PRIOR` degrees of freedom (after Smyth, Statistical
 Applications in Genetics and Molecular Biology 3, 2004), and its statistic is compared by its chance under Student's t.
+Unlike there, the pair gains no degrees of freedom by it: cells scatter so unequally that the noisiest pairs of a table
+would be called different too often, in 8 % of the answers instead of 4.
 
 A *sequential p-value* is the lowest level whose boundary the data have crossed at any look so far. Holm's correction
 over the sequential p-values of all pairs is the step-down test at each look (Liu and Anderson, Journal of the American
@@ -38,7 +40,7 @@ from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, SEQUENTIAL
 
 Array = NDArray[np.float64]
 
-#: The degrees of freedom that the pairs' common variance is worth in each pair's own.
+#: How many degrees of freedom the pairs' common variance weighs in each pair's own.
 PRIOR = 3.0
 #: Points of the grid on which densities are integrated, and how many deviations it reaches.
 _POINTS, _REACH = 401, 8.0
@@ -208,8 +210,8 @@ class PairTests:
 def look_at(logs: Array, common: Array | float, design: Design = DESIGN) -> PairTests:
     """The tests (...,) of pairs from the logarithms of their ratios (..., blocks) and their shared variances (...,)."""
     count = logs.shape[-1]
-    freedom = count - 1 + PRIOR
-    error = np.sqrt((np.var(logs, axis=-1) * count + PRIOR * common) / freedom / count)
+    freedom = count - 1
+    error = np.sqrt((np.var(logs, axis=-1) * count + PRIOR * common) / (freedom + PRIOR) / count)
     mean = logs.mean(axis=-1)
     scatters = error >= 1e-12  # generated figures may have none
     chance = 2 * special.stdtr(freedom, -np.abs(mean) / np.where(scatters, error, 1.0))

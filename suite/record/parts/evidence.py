@@ -26,7 +26,7 @@ class Last:
     ``batch`` is the number of the loader's next batch, ``equal`` whether it was the reference's batch of that number
     bit for bit, as were those before it at random positions (``checked`` are all of them); else ``batch`` is the
     first that was not. ``updates`` is how far each tensor moved in the steps after it, ``replayed`` how far that is
-    off the same steps of a fresh model, relative to the movement. Where it is off at all, ``again`` is how far the
+    off the same steps of a fresh model, relative to the movement; None in a launch that timed training alone. Where it is off at all, ``again`` is how far the
     fresh model is off itself when it takes them once more.
     """
 
@@ -92,9 +92,10 @@ class Recomputed:
 class Identity:
     """Evidence that this launch computed what the others did (see `suite.worker.evidence`).
 
-    ``weights`` and ``batches`` are SHA-256 digests of the initial weights, read back out of the model, and of the first
-    batches that the measured loader delivered. ``program`` is one of all that decides what the launch computes. A
-    launch without ``losses`` rests on one that has them and the same program.
+    ``weights`` and ``batches`` are SHA-256 digests of the weights of a fresh model, read back out of it, and of the first
+    batches that the measured loader delivered; ``initial`` is one of the weights that what is timed starts from.
+    ``program`` is one of all that decides what the launch computes. A launch without ``losses`` rests on one that has
+    them and the same program.
 
     ``losses`` and ``updates`` are the fingerprint: the first training steps on fixed batches without dropout, and the
     relative change of every tensor over these steps (as in `Trace`). ``own`` is one at the cell's own batch size,
@@ -130,6 +131,7 @@ class Identity:
     recomputed: Recomputed | None = None
     inference: Trace | None = None
     answered: Answered | None = None
+    initial: str = ""
     seconds: dict[str, Seconds] = field(default_factory=dict)
 
     @property

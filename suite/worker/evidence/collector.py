@@ -2,9 +2,10 @@
 
 Two kinds. What the *code* of a cell computes is set beside the other frameworks': the cell's first launch and one that
 the seed draws have it, and the others say by a digest that they run the same code. That what is *timed* is this code is
-shown by every launch: batches at random positions are the reference's, and steps after the last window are taken again
-by a fresh model, to the last bit. None of it runs inside or between windows, and none of it counts in the record's
-memory, which is read before what comes after the windows.
+shown by digests of the weights that it starts from and of its batches, at random positions of the run too, and by steps
+after the last window that a fresh model takes again, to the last bit. Launches that time training alone leave out the
+fresh model, which takes a quarter of their time. None of it runs inside or between windows, and none of it counts in
+the record's memory, which is read before what comes after the windows.
 """
 
 from __future__ import annotations
@@ -51,11 +52,14 @@ COMPILED = {"replay": "exact", "dropout": "quickly"}
 class Evidence:
     """Collects the parts of a record's `Identity`, and sends the parts so far after each.
 
-    ``program`` is a digest of all that decides what the launch computes; only a ``whole`` one shows it.
+    ``program`` is a digest of all that decides what the launch computes; only a ``whole`` one shows it. With
+    ``replays`` a fresh model takes the last steps again.
     """
 
-    def __init__(self, subject: Subject, send: Callable[..., None], program: str = "", whole: bool = True) -> None:
-        self.subject, self.send, self.whole = subject, send, whole
+    def __init__(
+        self, subject: Subject, send: Callable[..., None], program: str = "", whole: bool = True, replays: bool = True
+    ) -> None:
+        self.subject, self.send, self.whole, self.replays = subject, send, whole, whole or replays
         self.parts: dict[str, Any] = {"program": program}
         self.seconds: dict[str, float] = {}
         self.replay: Replay | None = None
@@ -71,6 +75,11 @@ class Evidence:
         yield
         self.seconds[name] = time.perf_counter() - start
         self.send(part={"identity": asdict(Identity(**self.parts, seconds=self.seconds))})
+
+    def digest_initial(self, training: Any) -> None:
+        """Digest the weights of what will be timed, read back out of it before its first step."""
+        with self._part("initial"):
+            self.parts["initial"] = weights_digest(training.weights())
 
     def digest_delivered(self, batches: list[tuple[Array, Array]]) -> None:
         """Digest the loader's first batches, as they reached the device."""
@@ -88,12 +97,13 @@ class Evidence:
         return errors
 
     def last(self, training: Any, loader: CountingLoader, source: Batches) -> None:
-        """After the last window: the steps to replay, and whether the batches kept and these are the reference's."""
+        """After the last window: some more steps, and whether the batches kept and theirs are the reference's."""
         with self._part("last"):
             number = loader.delivered
-            count = FP16_STEPS if self.subject.cell.precision == "fp16" else LAST_STEPS
-            batches = [next(loader) for _ in range(count)]
-            self.replay = replay = Replay.of(training, batches)
+            steps = LAST_STEPS if self.replays else 1
+            batches = [next(loader) for _ in range(FP16_STEPS if self.subject.cell.precision == "fp16" else steps)]
+            replay = Replay.of(training, batches)
+            self.replay = replay if self.replays else None
             check(replay.losses, training, "the last steps")
             host = {index: training.get(batch) for index, batch in loader.kept.items()}
             host |= dict(enumerate(replay.batches, number))
