@@ -84,7 +84,7 @@ class Recipe:
         rates = rate * np.where(step < rising, risen, falling)
         return np.append(rates, np.full(beyond, rate)).astype(np.float32)
 
-    def applied(self, spec: WorkloadSpec) -> WorkloadSpec:
+    def apply_to(self, spec: WorkloadSpec) -> WorkloadSpec:
         """The spec with this recipe's optimizer."""
         return replace(spec, optimizer=self.optimizer)
 
@@ -93,7 +93,7 @@ class Recipe:
         settings = asdict(replace(self, target=0.0))
         if not self.scaling:  # as before there were any
             settings = {name: settings[name] for name in settings if name not in OF_BATCH}
-        text = json.dumps([self.applied(spec).digest, settings], sort_keys=True)
+        text = json.dumps([self.apply_to(spec).digest, settings], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 

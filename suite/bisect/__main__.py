@@ -29,7 +29,7 @@ from suite.plan.command.common import (
 )  # fmt: skip
 from suite.plan.matrix import MatrixError, smoke, with_windows
 from suite.plan.measuring import LAST_LOOK
-from suite.profile.chosen import ChoiceError, chosen
+from suite.profile.chosen import ChoiceError, parse_cell
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.releases.index import releases, resolve
@@ -109,7 +109,7 @@ def _read_question(options: argparse.Namespace) -> tuple[Cell, list[str]]:
     check_numbers(options)
     for place in options.workloads:
         register(place)
-    cell = chosen(options.cell)
+    cell = parse_cell(options.cell)
     cell = cell.but(size=options.size or cell.size, release="")
     name = cell.framework
     good, bad = (each.partition("=")[2] for each in resolve([f"{name}={options.good}", f"{name}={options.bad}"]))

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from suite.analysis.statistics.inference import LEAST, Paired, pair_test
+from suite.analysis.statistics.inference import LEAST, Paired, run_t_test
 from suite.checks.options import FRAMEWORK, SIZE, WORKLOAD
 from suite.monitor.gpu import Gpu, NvmlError, open_nvml
 from suite.monitor.sampler import Idle, Monitor, idle
@@ -139,7 +139,7 @@ def compare(cell: Cell, turns: Turns, device: str, min_window_s: float) -> Paire
             job, deadline_s = Job(cell, str(data), device=device, plan=plan), 3600 + 4 * turns.windows * min_window_s
             record = launch(job, log, deadline_s, lambda message: _on_progress(turns, message), turns.spawned)
         except _OverError:
-            ratio = pair_test(turns.ratios)
+            ratio = run_t_test(turns.ratios)
             assert ratio, "the command takes no fewer rounds"
             return ratio
         finally:

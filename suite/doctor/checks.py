@@ -58,6 +58,11 @@ def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -
         versions = f", CUDA {installation['cuda']}" if installation["cuda"] else ""
         versions += f", cuDNN {installation['cudnn']}" if installation["cudnn"] else ""
         yield Finding(name, OK, f"{installation['version']}{versions}; on {cards}; {precisions}")
+        if not installation.get("bytecode", True):
+            text = "has no bytecode, so that each launch compiles what it imports, which takes seconds"
+            yield Finding(
+                name, NOTE, text, "unset PYTHONDONTWRITEBYTECODE, or run `python -m compileall` on it"
+            )
         if other:
             yield Finding(
                 name, WARNING, f"finds {other}, which the suite does not support yet", "--device cpu measures the CPU"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+from suite.catalog import frameworks as catalog
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, Cell
 from suite.session.launches.launch import LateError, LaunchError, ask
 from suite.worker.frameworks import UnsupportedError, import_framework
@@ -27,7 +31,7 @@ def installation(framework: str) -> Installed:
     """Returns versions, devices, and for each precision why it is unsupported (empty if it is supported).
 
     ``other`` names an accelerator that the framework finds and the suite does not support; it is then asked for the
-    precisions of a CPU.
+    precisions of a CPU. ``bytecode`` says whether launches find the framework compiled, or compile it for the next one.
     A framework that is not installed in this interpreter has ``lack`` and ``error`` instead.
     """
     try:
@@ -36,6 +40,7 @@ def installation(framework: str) -> Installed:
         return {"lack": NOT_INSTALLED, "error": f"is not installed (no module named {error.name})"}
     installed: Installed = adapter.installation()
     installed["other"] = adapter.other_accelerator()
+    installed["bytecode"] = not sys.dont_write_bytecode or _is_compiled(catalog.FRAMEWORKS[framework].package)
     device = "cpu" if installed["other"] else "auto"
     installed["precisions"] = {}
     for precision in PRECISIONS:
@@ -45,6 +50,11 @@ def installation(framework: str) -> Installed:
         except UnsupportedError as error:
             installed["precisions"][precision] = str(error)
     return installed
+
+
+def _is_compiled(package: str) -> bool:
+    spec = find_spec(package)
+    return spec is None or spec.cached is None or Path(spec.cached).is_file()
 
 
 def answer_of(framework: str, wait_s: float) -> Installed:

@@ -24,7 +24,7 @@ from suite.plan.command.common import (
     command_parser,
 )  # fmt: skip
 from suite.plan.matrix import MatrixError, smoke
-from suite.profile.chosen import ChoiceError, chosen
+from suite.profile.chosen import ChoiceError, parse_cell
 from suite.profile.shown import costs_of, opening, views
 from suite.record.record import Record
 from suite.record.text import clean
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_numbers(options)
         for place in options.workloads:
             register(place)
-        cell = chosen(options.cell)
+        cell = parse_cell(options.cell)
     except (ChoiceError, CellError, MatrixError, RegistryError) as error:
         print(f"suite.profile: {clean(error, 1000)}", file=sys.stderr)
         return 2

@@ -26,7 +26,7 @@ class ChoiceError(ValueError):
     """An id that names no cell; the message says what is wrong with it."""
 
 
-def chosen(text: str) -> Cell:
+def parse_cell(text: str) -> Cell:
     """The cell with this id; what is left out at its end is as usual: ``imdb_lstm-jax`` is the one in fp32, batch 32.
 
     Raises `ChoiceError`, or `suite.plan.cell.CellError` for a wrong loader.

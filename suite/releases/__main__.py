@@ -13,7 +13,7 @@ from suite.plan.command.common import command_parser
 from suite.plan.matrix import MatrixError
 from suite.plan.sweeps.sweep import parse_values
 from suite.record.text import clean
-from suite.releases.environments import Environment, build, built, folder, remove, size_of
+from suite.releases.environments import Environment, build, folder, list_built, remove, size_of
 from suite.releases.index import releases, resolve
 from suite.releases.pythons import pythons
 from suite.report.format.terminal import Terminal
@@ -79,7 +79,7 @@ def _list(framework: str | None) -> None:
     if framework:
         terminal.show(_view(framework))
         return
-    rows = [[name, made.release, *_of(made)] for name in FRAMEWORKS for made in built(name)]
+    rows = [[name, made.release, *_of(made)] for name in FRAMEWORKS for made in list_built(name)]
     if not rows:
         terminal.say("No release is built. `python -m suite.releases FRAMEWORK` lists what there is.")
         return
@@ -89,7 +89,7 @@ def _list(framework: str | None) -> None:
 
 def _view(framework: str) -> View:
     """All releases of the index, the newest first, with what is built of them."""
-    there = {made.release: made for made in built(framework)}
+    there = {made.release: made for made in list_built(framework)}
     declared, rows = FRAMEWORKS[framework], []
     for each in reversed(releases(framework)):
         made = there.get(each.version)

@@ -96,7 +96,7 @@ def find(framework: str, release: str, parent: Path | None = None) -> Environmen
     return made
 
 
-def built(framework: str) -> list[Environment]:
+def list_built(framework: str) -> list[Environment]:
     """The environments of a framework that are there, the oldest release first."""
     pattern = re.compile(rf"{framework}-(?P<release>{VERSION}){_mark()}")
     names = [pattern.fullmatch(path.name) for path in folder().glob(f"{framework}-*")]

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from suite.plan.measuring import LEAST_TESTED
+from suite.plan.measuring import LAST_LOOK, LEAST_TESTED
 from suite.record.retry import may_pass
 from suite.session.formatting import count_launches
 from suite.session.resume import command, without
@@ -22,10 +22,12 @@ def advice(run: Run, arguments: Sequence[str]) -> str:
         return f"{missing} did not run; the others are in {run.journal.path}. Continue with: {again}"
     if failed := sum(may_pass(record.outcome) for record in run.failed):
         return f"{count_launches(failed)} failed for reasons that may pass. Try again with: {again}"
-    if run.undecided:
+    if undecided := run.undecided:
+        if len({record.block for record in run.records}) >= LAST_LOOK:
+            return f"Undecided comparisons: {undecided}, after all {LAST_LOOK} blocks; --launches N takes more, anew"
         minutes = math.ceil(2 * (run.settings.budget_s or 0) / 60)
         larger = command(without(arguments, "--budget"), run_id)
-        return f"Undecided comparisons: {run.undecided}. Go on for as long again: {larger} --budget={minutes}min"
+        return f"Undecided comparisons: {undecided}. Go on for as long again: {larger} --budget={minutes}min"
     if run.settings.launches < LEAST_TESTED and not all(cell.recipe for cell, _ in run.planned):
         return f"Test which differences are significant with: {again} --launches={LEAST_TESTED}"
     return ""

@@ -149,8 +149,8 @@ class Run:
 
     @property
     def undecided(self) -> int:
-        """How many comparisons a run left undecided when its budget was used up."""
-        return self._stopping.left if self._stopping else 0
+        """How many comparisons a run left undecided when its budget or its blocks were used up."""
+        return self._stopping.undecided(self.records) if self._stopping else 0
 
     @property
     def side_by_side(self) -> int:

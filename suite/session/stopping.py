@@ -41,6 +41,15 @@ class Stopping:
             self._look(block, [record for record in records if record.block < block])
         return self._cells is not None and cell not in self._cells
 
+    def undecided(self, records: Sequence[Record]) -> int:
+        """How many comparisons these launches leave undecided, once they were looked at; after the last block too."""
+        if self._cells:
+            from suite.analysis.statistics.multiple_testing import standing
+
+            now = standing(records)
+            return now.tests - now.decided
+        return self.left
+
     def _look(self, block: int, records: Sequence[Record]) -> None:
         done = len({record.block for record in records if record.block < block})  # `-k` may select later ones alone
         if done < FIRST_LOOK or self._cells == frozenset():

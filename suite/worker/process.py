@@ -123,7 +123,7 @@ class _Launch:
         source = Batches(data, self.cell.effective_batch, self.job.seed, length, share=share)
         recipe = named_recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
         rates = recipe.rates(recipe.epochs * source.per_epoch, source.global_batch, FP16_STEPS) if recipe else None
-        applied, dropout = (recipe.applied(spec), recipe.dropout) if recipe else (spec, True)
+        applied, dropout = (recipe.apply_to(spec), recipe.dropout) if recipe else (spec, True)
         training = self._training(applied, self.cell, self.job.seed, dropout=dropout, rates=rates)
         self._mark("build_s")
         loader = CountingLoader(self.loaders.batches(self.cell, source, self.device, training.put), self.job.seed)
@@ -134,10 +134,8 @@ class _Launch:
             self.cell, self.framework, self.module, self.device, spec, data, dropout, applied if recipe else None,
             rates, self.job.programs, self.team, self.job.plan.serves,
         )  # fmt: skip
-        replays = bool(recipe) or not self.job.plan.lean
-        evidence = Evidence(subject, self.send, program_digest(self.key), self.job.whole, replays)
+        evidence = self._begin_evidence(subject, training)
         try:
-            evidence.digest_initial(training)
             self._first_step(training, first_batch, train=not recipe)
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
             evidence.digest_delivered([training.get(batch) for batch in batches])
@@ -225,6 +223,12 @@ class _Launch:
                 "workload": workload,
             }
         )
+
+    def _begin_evidence(self, subject: Subject, training: Any) -> Evidence:
+        replays = bool(self.cell.recipe) or not self.job.plan.lean
+        evidence = Evidence(subject, self.send, program_digest(self.key), self.job.whole, replays)
+        evidence.digest_initial(training)
+        return evidence
 
     def _first_step(self, training: Any, batch: Any, train: bool) -> None:
         self.send(progress="first step")

@@ -17,7 +17,7 @@ from suite.analysis.statistics.inference import (
     blocks_to_decide,
     holm,
     interval,
-    pair_test,
+    run_t_test,
     verdict,
     verdicts,
 )
@@ -36,17 +36,17 @@ from tests.studies import significance
 
 def test_the_test_is_the_paired_one_on_logarithms() -> None:
     ours, theirs = [1.3, 1.2, 1.25, 1.4, 1.28, 1.31], [1.0, 1.02, 0.97, 1.1, 1.0, 1.05]
-    found = pair_test([a / b for a, b in zip(ours, theirs, strict=True)])
+    found = run_t_test([a / b for a, b in zip(ours, theirs, strict=True)])
     assert found is not None
     assert found.p == pytest.approx(stats.ttest_rel(np.log(ours), np.log(theirs)).pvalue)
     assert found.low < found.value < found.high
     assert found.value == pytest.approx(stats.gmean(np.array(ours) / theirs))
-    assert pair_test([1.1] * 5) is None
+    assert run_t_test([1.1] * 5) is None
 
 
 def test_ratios_without_any_scatter_are_what_they_are() -> None:
-    assert pair_test([1.0] * 6) == Paired(1.0, 1.0, 1.0, 1.0, 6)
-    same = pair_test([1.5] * 6)
+    assert run_t_test([1.0] * 6) == Paired(1.0, 1.0, 1.0, 1.0, 6)
+    same = run_t_test([1.5] * 6)
     assert same is not None
     assert (same.p, round(same.low, 9), round(same.high, 9)) == (0.0, 1.5, 1.5)
 
@@ -76,7 +76,7 @@ def test_a_verdict_needs_significance_and_the_margin(low: float, high: float, p:
 
 def test_how_many_launches_would_decide_is_said_where_any_would() -> None:
     draws = np.random.default_rng(3)
-    noisy = pair_test(np.exp(0.06 + 0.05 * draws.standard_normal(6)).tolist())
+    noisy = run_t_test(np.exp(0.06 + 0.05 * draws.standard_normal(6)).tolist())
     assert noisy is not None
     needed = blocks_to_decide(noisy, MARGIN)
     assert needed is not None
@@ -129,7 +129,7 @@ def test_the_noise_has_the_interval_of_a_deviation() -> None:
 def test_power_is_that_of_the_verdicts() -> None:
     draws = np.random.default_rng(5)
     logs = math.log(1.08) + 0.06 * draws.standard_normal((2000, 20))
-    tests = [pair_test(np.exp(each).tolist()) for each in logs]
+    tests = [run_t_test(np.exp(each).tolist()) for each in logs]
     others = [Paired(1.0, 0.9, 1.1, 1.0, 20)] * 3  # of which Holm takes its share
     share = np.mean([verdicts([test, *others])[0] == "faster" for test in tests if test])
     assert power.power(1.08, 0.06, 20, tests=4) == pytest.approx(share, abs=0.02)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,7 @@ def status(findings: list[Finding], area: str) -> str:
         ({"cuda": "14.0"}, BAD, "driver 580.1 runs up to CUDA 13.0"),
         ({"devices": []}, BAD, "sees no GPU"),
         ({"cudnn": None}, WARNING, "cuDNN for CUDA 12.9 was not found"),
+        ({"bytecode": False}, NOTE, "unset PYTHONDONTWRITEBYTECODE"),
     ],
 )
 def test_a_framework_must_fit_the_driver(changes: dict[str, Any], worst: str, words: str) -> None:
@@ -51,6 +53,16 @@ def test_a_framework_must_fit_the_driver(changes: dict[str, Any], worst: str, wo
     assert status(findings, "jax") == worst
     assert words in "\n".join(map(str, findings))
     assert all(finding.mend for finding in findings if finding.status == BAD)
+
+
+def test_a_package_is_compiled_or_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    package = tmp_path / "planted_package" / "__init__.py"
+    package.parent.mkdir()
+    package.touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert not probes._is_compiled("planted_package")
+    py_compile.compile(str(package))
+    assert probes._is_compiled("planted_package")
 
 
 def test_a_missing_framework_is_a_warning_until_all_are_missing() -> None:

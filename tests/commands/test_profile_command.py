@@ -11,7 +11,7 @@ import pytest
 from suite.plan.cell import Cell, CellError, Loader
 from suite.plan.matrix import MATRICES
 from suite.profile import __main__ as command
-from suite.profile.chosen import ChoiceError, chosen
+from suite.profile.chosen import ChoiceError, parse_cell
 from suite.record.record import Outcome, Record
 from tests import records
 from tests.launches import StandIn
@@ -24,7 +24,7 @@ def test_every_cell_of_every_matrix_is_found_by_its_id() -> None:
     cells = {cell for cell in cells if cell.interface == "native"}
     assert len(cells) > 50
     for cell in cells:
-        assert chosen(cell.id) == cell
+        assert parse_cell(cell.id) == cell
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_every_cell_of_every_matrix_is_found_by_its_id() -> None:
     ],
 )
 def test_settings_that_follow_the_loader_are_found_too(cell: Cell) -> None:
-    assert chosen(cell.id) == cell
+    assert parse_cell(cell.id) == cell
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_settings_that_follow_the_loader_are_found_too(cell: Cell) -> None:
     ],
 )
 def test_the_beginning_of_an_id_is_enough(text: str, cell: Cell) -> None:
-    assert chosen(text) == cell
+    assert parse_cell(text) == cell
     assert cell.id.startswith(text)
 
 
@@ -72,13 +72,13 @@ def test_the_beginning_of_an_id_is_enough(text: str, cell: Cell) -> None:
 )
 def test_a_wrong_id_says_what_is_wrong_with_it(text: str, words: str) -> None:
     with pytest.raises(ChoiceError) as refused:
-        chosen(text)
+        parse_cell(text)
     assert words in str(refused.value)
 
 
 def test_a_wrong_loader_is_refused() -> None:
     with pytest.raises(CellError, match="loader"):
-        chosen("imdb_lstm-jax-fp32-b32-compile-toned")
+        parse_cell("imdb_lstm-jax-fp32-b32-compile-toned")
 
 
 def launched(monkeypatch: pytest.MonkeyPatch, *held: Record) -> list[Cell]:

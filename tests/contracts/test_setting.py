@@ -45,8 +45,8 @@ ASKED = """
         Cell("imdb_lstm", "jax", rounding="up")
     except CellError as error:
         seen["refused"] = str(error)
-    from suite.profile.chosen import chosen
-    seen["by its id"] = chosen(cell.id) == cell
+    from suite.profile.chosen import parse_cell
+    seen["by its id"] = parse_cell(cell.id) == cell
     from suite.record.files.json_schema import json_schema
     seen["schema"] = json_schema()["$defs"]["Cell"]["properties"]["rounding"]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from suite.plan.cell import ALLOCATORS, FRAMEWORKS, Cell
-from suite.plan.settings.allocators import CHOSEN_BY, LACKING, ON_A_CPU, chosen, lacking, variables
+from suite.plan.settings.allocators import CHOSEN_BY, LACKING, ON_A_CPU, lacking, list_variables, variables
 from suite.record.handover.job import Job
 from suite.session.launches import launch
 
@@ -22,8 +22,8 @@ def test_a_choice_replaces_the_user_s_variables_and_the_default_leaves_them() ->
     cell = Cell("imdb_lstm", "pytorch", allocator="cudaMallocAsync")
     assert variables(cell, own) == {"PATH": "/bin", "PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}
     assert variables(cell.but(allocator="default"), own) == own
-    assert "PYTORCH_ALLOC_CONF" in chosen(cell)
-    assert not chosen(cell.but(allocator="default"))
+    assert "PYTORCH_ALLOC_CONF" in list_variables(cell)
+    assert not list_variables(cell.but(allocator="default"))
 
 
 def test_a_worker_starts_with_the_variables_of_its_allocator(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.matrix import matrix
 from suite.plan.settings.frameworks import VARIABLES, variables_of
 from suite.plan.sweeps.sweep import parse_values, swept, usual
-from suite.profile.chosen import ChoiceError, chosen
+from suite.profile.chosen import ChoiceError, parse_cell
 
 
 def test_an_interface_is_crossed_with_other_axes() -> None:
@@ -34,4 +34,4 @@ def test_keras_starts_with_its_backend_and_the_own_loop_as_before(framework: str
 
 def test_what_keras_trains_has_no_profile() -> None:
     with pytest.raises(ChoiceError, match="native loop"):
-        chosen("imdb_lstm-jax-fp32-b32-compile-tuned-keras")
+        parse_cell("imdb_lstm-jax-fp32-b32-compile-tuned-keras")

@@ -13,7 +13,7 @@ from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.matrix import MatrixError
 from suite.plan.settings.frameworks import VARIABLES, variables_of
 from suite.plan.sweeps.sweep import parse_values, swept, usual
-from suite.profile.chosen import chosen
+from suite.profile.chosen import parse_cell
 from suite.worker.frameworks import UnsupportedError, check, threads_in_force
 from tests import records
 from tests.frameworks import needs_frameworks
@@ -27,7 +27,7 @@ def test_the_framework_s_own_number_changes_no_id_and_no_record() -> None:
     assert "threads" not in LSTM.to_json()
     cell = LSTM.but(threads=2)
     assert cell.id == f"{LSTM.id}-t2"
-    assert Cell.from_json(cell.to_json()) == cell == chosen(cell.id)
+    assert Cell.from_json(cell.to_json()) == cell == parse_cell(cell.id)
 
 
 def test_a_sweep_takes_numbers_and_auto() -> None:

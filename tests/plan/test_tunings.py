@@ -9,7 +9,7 @@ from suite.plan.matrix import matrix
 from suite.plan.settings import tunings
 from suite.plan.settings.tunings import flushes, host_memory, lacking
 from suite.plan.sweeps.sweep import parse_values, swept, usual
-from suite.profile.chosen import chosen
+from suite.profile.chosen import parse_cell
 
 LSTM = Cell("imdb_lstm", "pytorch", batch=64)
 
@@ -21,7 +21,7 @@ def test_the_usual_tuning_changes_no_id_and_no_record() -> None:
     for name in TUNINGS[:-1]:
         cell = LSTM.but(tuning=name)
         assert cell.id == f"{LSTM.id}-{name}"
-        assert Cell.from_json(cell.to_json()) == cell == chosen(cell.id)
+        assert Cell.from_json(cell.to_json()) == cell == parse_cell(cell.id)
 
 
 def test_each_tuning_sets_its_own_switches_and_installed_none() -> None:

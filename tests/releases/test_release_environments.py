@@ -22,7 +22,7 @@ from suite.plan.cell import Cell
 from suite.record.parts.environment import LOCK_FILE, describe
 from suite.releases import environments, tools
 from suite.releases.__main__ import main
-from suite.releases.environments import build, built, find
+from suite.releases.environments import build, find, list_built
 from suite.releases.locks import read_lock
 from suite.releases.prepare import prepare
 from suite.releases.tools import ReleaseError, UnresolvedError
@@ -55,7 +55,7 @@ def test_a_release_is_built_once_with_a_lock_of_its_files(tool: Path) -> None:
     ]  # fmt: skip
     assert build("jax", "0.9.2", told.append) == made
     assert asked.read_text().count("--") == 1
-    assert built("jax") == [made]
+    assert list_built("jax") == [made]
 
 
 def test_a_worker_gets_what_the_project_itself_needs() -> None:
@@ -112,7 +112,7 @@ def test_a_kill_in_the_middle_leaves_nothing_half(word: str, tool: Path, monkeyp
     killed.join()
     assert killed.exitcode == -9
     assert find("jax", "0.9.2") is None
-    assert built("jax") == []
+    assert list_built("jax") == []
     monkeypatch.delenv("FAILS")
     build("jax", "0.9.2", quiet)
     assert left(tool) == {"jax-0.9.2"}, "the next one takes away what was left"

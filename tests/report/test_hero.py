@@ -9,7 +9,7 @@ import pytest
 from suite.plan.cell import Loader
 from suite.report import plots
 from suite.report.plots.kinds.hero import hero
-from suite.report.plots.style.panels import chosen, throughputs, training_times
+from suite.report.plots.style.panels import choose_rows, throughputs, training_times
 from tests import records
 from tests.drawn import said
 from tests.records import only
@@ -49,9 +49,9 @@ def test_of_many_settings_the_usual_ones_and_the_fastest_are_shown() -> None:
     held += [records.timed(1e-3, "jax", launch, precision="bf16") for launch in range(3)]
     held += records.launches(["pytorch"], compile="compile")
     everything = only(records.launches(loader=Loader("naive")) + records.launches(["pytorch"], compile="compile"))
-    assert chosen(everything) == list(everything.group.rows), "of few rows, all: they are what the run varied"
+    assert choose_rows(everything) == list(everything.group.rows), "of few rows, all: they are what the run varied"
     table = only(held)
-    assert [row.cell.id for row in chosen(table)] == [
+    assert [row.cell.id for row in choose_rows(table)] == [
         "cifar100_cnn-pytorch-fp32-b32-eager-tuned",
         "cifar100_cnn-tensorflow-fp32-b32-graph-tuned",
         "cifar100_cnn-jax-fp32-b32-compile-tuned",

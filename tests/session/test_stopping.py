@@ -93,6 +93,15 @@ def test_a_run_leaves_out_what_is_decided_from_the_block_of_the_first_look_on() 
     assert not any(Stopping(3600.0, said.append).leaves_out(cell, 3, held) for cell in cells(held)), "too early"
 
 
+def test_what_the_last_block_decides_is_not_called_undecided() -> None:
+    close = launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2.0})
+    stopping = Stopping(3600.0, lambda _: None)
+    assert not stopping.undecided(close), "nobody has looked yet"
+    stopping.leaves_out(close[0].cell, FIRST_LOOK, close)
+    assert stopping.undecided(close) == 1
+    assert stopping.undecided(launched(FIRST_LOOK + 1)) == 0
+
+
 def test_no_block_begins_once_the_budget_is_used_up() -> None:
     said: list[str] = []
     held = launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2.0})

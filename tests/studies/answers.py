@@ -16,7 +16,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from suite.analysis.statistics.inference import LEVEL, Paired, holm, pair_test, verdict, verdicts
+from suite.analysis.statistics.inference import LEVEL, Paired, holm, run_t_test, verdict, verdicts
 from tests.studies.significance import Values, of_launches
 
 WORKLOADS, BATCHES = ("cifar100_cnn", "imdb_lstm"), ("32", "64")
@@ -30,7 +30,7 @@ def lists(rates: dict[Row, Values]) -> list[list[Paired]]:
     """The tests of one workload: those of its table with the pairs without the baseline, then those of each setting."""
 
     def test(row: Row, base: Row) -> Paired:
-        found = pair_test((rates[row] / rates[base]).tolist())
+        found = run_t_test((rates[row] / rates[base]).tolist())
         assert found
         return found
 

@@ -2,7 +2,8 @@
 
 Most of the noise of a launch is that of its process: its windows agree, and another process of the same program is
 slower. Each candidate below is switched on alone, in all frameworks that know it, beside launches as they usually are.
-A block has one launch of each, in random order. They time training alone, and have the whole evidence in block 0.
+A block has one launch of each, one cell's together, in random order. They time training alone, and have the whole
+evidence in block 0. With ``--phases`` there is one candidate instead, launches with all phases: do they train as fast?
 
 A candidate's *spread* is the standard deviation of the logarithms of throughput between processes, and its *speed* the
 paired ratio to the usual launch. Both have 95 % intervals: the ratio of the spreads by a bootstrap over blocks, the
@@ -18,7 +19,7 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,17 +36,18 @@ from suite.record.handover.order import HostJob
 from suite.session.hosts.local import Hear, Local
 from suite.session.launches.launch import interpreter
 
-USUAL = "as usual"
+USUAL, PHASES = "as usual", "all phases"
 DRAWS = 4000
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What may make processes differ: variables to set, or words before the interpreter, in these frameworks."""
+    """What may make processes differ: variables to set, words before the interpreter, or whole launches."""
 
     name: str
     variables: Mapping[str, str] = field(default_factory=dict)
     before: str = ""
+    whole: bool = False
     frameworks: tuple[str, ...] = ("pytorch", "tensorflow", "jax")
 
 
@@ -57,6 +59,7 @@ CANDIDATES = (
     Candidate("threads bound to cores", {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}, frameworks=("pytorch",)),
     Candidate("one inter-op thread", {"TF_NUM_INTEROP_THREADS": "1"}, frameworks=("tensorflow",)),
     Candidate("an environment 4 kB longer", {"SUITE_STUDY_PADDING": "x" * 4096}),
+    Candidate(PHASES, whole=True),
 )
 
 
@@ -70,12 +73,15 @@ class Row:
     rate: float
 
 
-def planned(cells: Sequence[Cell], blocks: int, seed: int) -> Iterator[tuple[int, Cell, Candidate]]:
+def planned(
+    cells: Sequence[Cell], blocks: int, seed: int, candidates: Sequence[Candidate]
+) -> Iterator[tuple[int, Cell, Candidate]]:
     """Every launch of the study: block by block, in an order that the seed draws."""
     for block in range(blocks):
-        turns = [(cell, each) for cell in cells for each in CANDIDATES if cell.framework in each.frameworks]
-        random.Random(f"{seed}-{block}").shuffle(turns)
-        yield from ((block, cell, candidate) for cell, candidate in turns)
+        draws = random.Random(f"{seed}-{block}")
+        for cell in draws.sample(cells, len(cells)):
+            known = [each for each in candidates if cell.framework in each.frameworks]
+            yield from ((block, cell, candidate) for candidate in draws.sample(known, len(known)))
 
 
 def measure(host: Local, cell: Cell, candidate: Candidate, block: int, folder: Path) -> Row | None:
@@ -84,7 +90,8 @@ def measure(host: Local, cell: Cell, candidate: Candidate, block: int, folder: P
     wrapper.write_text(f'#!/bin/sh\nexec {candidate.before} "{interpreter(cell.framework)}" "$@"\n', encoding="utf-8")
     wrapper.chmod(0o755)
     variables = {**candidate.variables, interpreter_variable(cell.framework): str(wrapper)}
-    job = Job(cell, "", block, device="cpu", plan=Plan().of_launch(WHOLE_BLOCKS), whole=block == 0)
+    plan = Plan().of_launch(0 if candidate.whole else WHOLE_BLOCKS)
+    job = Job(cell, "", block, device="cpu", plan=plan, whole=block == 0)
     with patch.dict(os.environ, variables):
         record = host.launch(HostJob(job, LONGEST_S), folder / "log", Hear())
     if not record.outcome.ok or not record.samples_per_s:
@@ -98,10 +105,10 @@ def read(journal: Path) -> list[Row]:
     return [Row(**json.loads(line)) for line in journal.read_text("utf-8").splitlines()] if journal.exists() else []
 
 
-def run(cells: Sequence[Cell], blocks: int, seed: int, journal: Path, data_folder: str | None) -> None:
+def run(turns: Iterable[tuple[int, Cell, Candidate]], journal: Path, data_folder: str | None) -> None:
     """Launch what is not yet in the journal."""
     done = {(row.cell, row.candidate, row.block) for row in read(journal)}
-    left = [turn for turn in planned(cells, blocks, seed) if (turn[1].id, turn[2].name, turn[0]) not in done]
+    left = [turn for turn in turns if (turn[1].id, turn[2].name, turn[0]) not in done]
     with ExitStack() as until:
         host = Local("cpu", "real", data_folder, print, until)
         host.ready()
@@ -162,6 +169,7 @@ def main() -> None:
     parser.add_argument("--framework", action="append", help="default: all; may be repeated")
     parser.add_argument("--size", default="full")
     parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--phases", action="store_true", help="compare launches with all phases, and nothing else")
     parser.add_argument("--data-dir")
     parser.add_argument("--report", action="store_true", help="launch nothing")
     options = parser.parse_args()
@@ -171,7 +179,8 @@ def main() -> None:
         for framework in options.framework or ["pytorch", "tensorflow", "jax"]
     ]
     if not options.report:
-        run(cells, options.blocks, options.seed, options.journal, options.data_dir)
+        candidates = [CANDIDATES[0], *(each for each in CANDIDATES[1:] if each.whole == options.phases)]
+        run(planned(cells, options.blocks, options.seed, candidates), options.journal, options.data_dir)
     print(report(read(options.journal)))
 
 

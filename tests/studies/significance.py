@@ -28,7 +28,7 @@ from suite.analysis.records.load import load
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.statistics import power
 from suite.analysis.statistics.control import controls
-from suite.analysis.statistics.inference import LEVEL, MARGIN, Paired, holm, pair_test, verdict, verdicts
+from suite.analysis.statistics.inference import LEVEL, MARGIN, Paired, holm, run_t_test, verdict, verdicts
 from suite.report.tables.frame import table as table_of
 from tests.published import numbered
 
@@ -146,7 +146,7 @@ def from_noise(tests: Sequence[Paired], control: Sequence[float]) -> list[str]:
 def judged(table: Values, rule: Rule = fixed) -> list[str]:
     """The verdicts of a simulated table's rows, as `suite.compare` reaches them."""
     baseline, control, *rows = table
-    tests = [test for row in rows if (test := pair_test((row / baseline).tolist()))]
+    tests = [test for row in rows if (test := run_t_test((row / baseline).tolist()))]
     return rule(tests, (control / baseline).tolist())
 
 

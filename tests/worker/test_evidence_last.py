@@ -53,9 +53,7 @@ class Straight:
         self.held = state
 
 
-def after_the_windows(
-    delivered: Iterator[Any], training: Straight, precision: str = "fp32", whole: bool = True
-) -> Any:
+def after_the_windows(delivered: Iterator[Any], training: Straight, precision: str = "fp32", whole: bool = True) -> Any:
     """What `Evidence.last` makes of a loader, of which twenty batches were taken before."""
     loader = CountingLoader(SimpleNamespace(settings={}, close=None, __next__=None))
     loader.loader = delivered

@@ -9,7 +9,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.plan.sweeps.sweep import parse_values, swept, usual
-from suite.profile.chosen import chosen
+from suite.profile.chosen import parse_cell
 from suite.worker.frameworks import UnsupportedError, build, check
 from tests.frameworks import batches, framework_of, module, narrow, needs_frameworks
 
@@ -26,7 +26,7 @@ def test_the_usual_layout_changes_no_id_and_no_record() -> None:
     assert cell.id == "cifar100_cnn-pytorch-fp32-b32-eager-tuned"
     assert "layout" not in cell.to_json()
     assert cell.but(layout=FIRST).id == f"{cell.id}-{FIRST}"
-    assert chosen(f"{cell.id}-t2-{FIRST}") == cell.but(layout=FIRST, threads=2)
+    assert parse_cell(f"{cell.id}-t2-{FIRST}") == cell.but(layout=FIRST, threads=2)
 
 
 def test_a_sweep_takes_both() -> None:

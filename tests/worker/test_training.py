@@ -230,7 +230,7 @@ def test_from_a_checkpoint_a_framework_goes_on_with_the_same_bits(tmp_path, work
         if framework == "tensorflow":
             keras.utils.clear_session()
         with training(
-            workload, framework, "fp32", spec=recipe.applied(spec), dropout=recipe.dropout, rates=rates
+            workload, framework, "fp32", spec=recipe.apply_to(spec), dropout=recipe.dropout, rates=rates
         ) as running:
             source = Batches(samples, 16, 3, getattr(spec, "length", None), first_epoch=len(saved.epochs))
 

@@ -57,20 +57,20 @@ def test_tensorflow_s_is_turned_off_within_blocks_too() -> None:
 def test_jax_s_switch_drops_what_flax_drops_or_nothing() -> None:
     jax = pytest.importorskip("jax")
     nn = pytest.importorskip("flax.linen")
-    from workloads.dropout.jax import COLLECTION, switched, switches, turned_off
+    from workloads.dropout.jax import COLLECTION, keep_if_off, switches, turn_off
 
     class Model(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
         @nn.compact
         def __call__(self, x: Any) -> Any:
             dropped = nn.Dropout(0.25, deterministic=False)(x)
-            return dropped, switched(self, dropped, x)
+            return dropped, keep_if_off(self, dropped, x)
 
     x = jax.numpy.ones((50, 20))
-    off = turned_off(switches(True))
-    for statistics, left in ((switches(True), 0), (off, 1), (turned_off(off), 1)):
+    off = turn_off(switches(True))
+    for statistics, left in ((switches(True), 0), (off, 1), (turn_off(off), 1)):
         answers = Model().apply({COLLECTION: statistics}, x, rngs={"dropout": jax.random.key(0)})
         np.testing.assert_array_equal(answers[1], (answers[0], x)[left])
-    assert switches(False) == turned_off({}) == {}
+    assert switches(False) == turn_off({}) == {}
 
 
 def replayed(framework: str) -> Evidence:

@@ -65,7 +65,7 @@ def test_the_cell_knows_the_same_names():
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_study_s_recipe_is_the_spec_s_own(workload):
     spec = specification(workload)
-    assert recipe("study", spec).applied(spec) == spec
+    assert recipe("study", spec).apply_to(spec) == spec
 
 
 def test_the_target_is_no_part_of_the_digest_and_the_epochs_are():

@@ -181,7 +181,7 @@ def test_an_augmentation_belongs_to_the_samples(tmp_path: Path) -> None:
     assert whole.dtype == np.float32
     assert not np.array_equal(whole, Batches(plain, 8, 3)[1][0])
     assert np.array_equal(whole, np.concatenate([four[2][0], four[3][0]]))
-    assert np.array_equal(whole, np.stack([eight.sample(1, int(index))[0] for index in eight.chosen(1)]))
+    assert np.array_equal(whole, np.stack([eight.sample(1, int(index))[0] for index in eight.choose(1)]))
     assert np.array_equal(Batches(data, 8, 3, first_epoch=1)[0][0], eight[8][0])
     assert np.array_equal(eight.in_memory()[1][0], whole)
 

@@ -10,7 +10,7 @@ import jax
 Block = Callable[..., jax.Array]
 
 
-def recomputed(block: Block) -> Block:
+def recompute(block: Block) -> Block:
     """A function of a module and its inputs, whose activations the backward pass computes again.
 
     Random keys and statistics are values in flax, so that a second pass has those of the first.

@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.checkpoint import checkpoint
 
 
-def recomputed(
+def recompute(
     block: nn.Module, draws: bool, within: Callable[[], AbstractContextManager[Any]] = nullcontext
 ) -> Callable[..., Tensor]:
     """The block as a function whose activations the backward pass computes again.

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from workloads.checkpointing.jax import recomputed
+from workloads.checkpointing.jax import recompute
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
 from workloads.defaults.jax import export_weights, import_weights
-from workloads.dropout.jax import COLLECTION, switched, switches
+from workloads.dropout.jax import COLLECTION, keep_if_off, switches
 from workloads.spec import Numbers
 
 __all__ = (
@@ -52,7 +52,7 @@ class Cnn(nn.Module):
         names = iter(self.spec.layers)
         for rate in self.spec.dropout:
             block = partial(_block, next(names), next(names), rate, types)
-            x = (recomputed(block) if self.checkpointing else block)(self, x)
+            x = (recompute(block) if self.checkpointing else block)(self, x)
         x = x.reshape(len(x), -1)
         x = nn.relu(nn.Dense(self.spec.hidden, name="hidden", **types)(x))
         x = self.apply_dropout(self.spec.hidden_dropout, x)
@@ -61,7 +61,7 @@ class Cnn(nn.Module):
     def apply_dropout(self, rate: float, x: jax.Array) -> jax.Array:
         """Dropout, where the model has it."""
         dropped = nn.Dropout(rate, deterministic=not self.dropout)(x)
-        return switched(self, dropped, x) if self.dropout else x
+        return keep_if_off(self, dropped, x) if self.dropout else x
 
 
 def _block(first: Layer, second: Layer, rate: float, types: Tree, model: Cnn, x: jax.Array) -> jax.Array:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workloads.checkpointing.pytorch import recomputed
+from workloads.checkpointing.pytorch import recompute
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
 from workloads.data.dataset import Array
 from workloads.spec import Numbers
@@ -49,7 +49,7 @@ class Cnn(nn.Module):
                 nn.MaxPool2d(2),
                 nn.Dropout(rate if dropout else 0),
             ]
-            checkpointed.append(recomputed(nn.Sequential(*blocks[-LAYERS:]), draws=dropout))
+            checkpointed.append(recompute(nn.Sequential(*blocks[-LAYERS:]), draws=dropout))
         self.blocks = nn.Sequential(*blocks)
         self.checkpointed = checkpointed if checkpointing else []
         self.hidden = nn.Linear(spec.features, spec.hidden, dtype=dtype)

@@ -16,7 +16,7 @@ import numpy as np
 import optax
 from flax.traverse_util import flatten_dict, unflatten_dict
 
-from workloads.checkpointing.jax import recomputed
+from workloads.checkpointing.jax import recompute
 from workloads.cifar100_cnn.spec import DEVIATION, MEAN
 from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, MOMENTUM, Convolution, ResNetSpec
 from workloads.data.dataset import Array
@@ -39,7 +39,7 @@ class ResNet(nn.Module):
         x = nn.relu(self._normalise(self.spec.stem, (images.astype(self.numbers.weights) - mean) / deviation))
         for convolutions in self.spec.blocks:
             block = partial(_block, convolutions)
-            x = (recomputed(block) if self.checkpointing else block)(self, x)
+            x = (recompute(block) if self.checkpointing else block)(self, x)
         types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
         return nn.Dense(CLASSES, name="logits", **types)(x.mean((1, 2)))
 
@@ -83,7 +83,7 @@ def loss(
     variables = {"params": weights, "batch_stats": statistics}
     output, changed = model.apply(variables, images, mutable=["batch_stats"])
     output = output.astype(model.numbers.weights)
-    after = _unbiased(model.spec, statistics, changed["batch_stats"], len(images))
+    after = _correct_variance(model.spec, statistics, changed["batch_stats"], len(images))
     return optax.softmax_cross_entropy_with_integer_labels(output, labels).mean(), after
 
 
@@ -100,7 +100,7 @@ def answers(model: ResNet, weights: Tree, statistics: Tree, images: jax.Array) -
     return model.clone(evaluating=True).apply({"params": weights, "batch_stats": statistics}, images)
 
 
-def _unbiased(spec: ResNetSpec, before: Tree, after: Tree, batch: int) -> Tree:
+def _correct_variance(spec: ResNetSpec, before: Tree, after: Tree, batch: int) -> Tree:
     """Statistics whose running variance took the batch's unbiased variance, as the other frameworks' do.
 
     flax takes the biased one, which is smaller by (n - 1) / n over n = batch x height x width values.

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workloads.checkpointing.pytorch import recomputed
+from workloads.checkpointing.pytorch import recompute
 from workloads.cifar100_cnn.spec import DEVIATION, MEAN
 from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, MOMENTUM, Convolution, ResNetSpec
 from workloads.data.dataset import Array
@@ -52,7 +52,7 @@ class ResNet(nn.Module):
         self.register_buffer("deviation", torch.tensor(DEVIATION, dtype=dtype).view(1, 3, 1, 1), persistent=False)
         self.stem = Normalised(spec.stem, dtype)
         self.blocks = nn.Sequential(*(Block(block, dtype) for block in spec.blocks))
-        self.checkpointed = [recomputed(block, draws=False) for block in self.blocks] if checkpointing else []
+        self.checkpointed = [recompute(block, draws=False) for block in self.blocks] if checkpointing else []
         self.logits = nn.Linear(spec.channels[-1], CLASSES, dtype=dtype)
 
     def forward(self, images: Tensor) -> Tensor:

@@ -125,14 +125,14 @@ class Batches:
             self._plan = last = number, plan
         return last[1]
 
-    def chosen(self, number: int) -> Array:
+    def choose(self, number: int) -> Array:
         """Indices of the samples of a batch, in order: int64 ``(b,)``."""
         start = number % self.per_epoch * self.batch
         indices: Array = self.plan(number // self.per_epoch).order[start : start + self.batch]
         return indices
 
     def __getitem__(self, number: int) -> tuple[Array, Array]:
-        plan, indices = self.plan(number // self.per_epoch), self.chosen(number)
+        plan, indices = self.plan(number // self.per_epoch), self.choose(number)
         inputs, labels = self.split.inputs[indices], self.split.labels[indices]
         if self.augment:
             inputs = self._augment(number, indices, inputs)

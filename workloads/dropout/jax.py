@@ -17,12 +17,12 @@ def switches(dropout: bool) -> dict[str, Any]:
     return {SWITCH: jnp.array(True)} if dropout else {}
 
 
-def switched(model: nn.Module, dropped: jax.Array, x: jax.Array) -> jax.Array:
+def keep_if_off(model: nn.Module, dropped: jax.Array, x: jax.Array) -> jax.Array:
     """What of ``x`` dropout has left, unless the model's variables say that it is off."""
     return jax.lax.select(model.get_variable(COLLECTION, SWITCH, jnp.array(True)), dropped, x)
 
 
-def turned_off(statistics: dict[str, Any]) -> dict[str, Any]:
+def turn_off(statistics: dict[str, Any]) -> dict[str, Any]:
     """The same with the switch off, on the same devices, where there is one."""
     if SWITCH not in statistics:
         return statistics

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from workloads.checkpointing.jax import recomputed
+from workloads.checkpointing.jax import recompute
 from workloads.defaults.jax import export_weights, import_weights, statistics
 from workloads.gpt_small.spec import EPSILON, IGNORED, VOCABULARY, GptSpec
 from workloads.imdb_transformer.jax import kernels
@@ -47,7 +47,7 @@ class Gpt(nn.Module):
         x = words(tokens) + (places if at is None else positions(at))
         for name in self.spec.blocks if not caches else ():
             block = partial(_block, name)
-            x = (recomputed(block) if self.checkpointing else block)(self, x)
+            x = (recompute(block) if self.checkpointing else block)(self, x)
         after = []
         for name, cache in zip(self.spec.blocks, caches, strict=False):
             x, filled = _block(name, self, x, cache, at)

@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workloads.checkpointing.pytorch import recomputed
+from workloads.checkpointing.pytorch import recompute
 from workloads.data.dataset import Array
 from workloads.gpt_small.spec import EPSILON, IGNORED, VOCABULARY, GptSpec
-from workloads.imdb_transformer.pytorch import fused_alone, kernels, plain_attention
+from workloads.imdb_transformer.pytorch import allow_fused_alone, kernels, plain_attention
 from workloads.spec import Numbers
 
 __all__ = (
@@ -77,8 +77,8 @@ class Gpt(nn.Module):
         self.words = nn.Embedding(VOCABULARY, spec.width, dtype=dtype)
         self.positions = nn.Embedding(spec.length, spec.width, dtype=dtype)
         self.blocks = nn.ModuleList(Block(spec, dtype, kernel) for _ in spec.blocks)
-        self.within = partial(fused_alone, kernel)
-        again = partial(recomputed, draws=False, within=self.within)
+        self.within = partial(allow_fused_alone, kernel)
+        again = partial(recompute, draws=False, within=self.within)
         self.checkpointed = [again(block) for block in self.blocks] if checkpointing else []
         self.norm = nn.LayerNorm(spec.width, EPSILON, bias=False, dtype=dtype)
 

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from workloads.checkpointing.jax import recomputed
+from workloads.checkpointing.jax import recompute
 from workloads.defaults.jax import export_weights, import_weights
-from workloads.dropout.jax import COLLECTION, switched, switches
+from workloads.dropout.jax import COLLECTION, keep_if_off, switches
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError, WorkloadSpec
 
@@ -53,7 +53,7 @@ class Transformer(nn.Module):
         x = self.apply_dropout(x)
         for name in self.spec.blocks:
             block = partial(_block, name)
-            x = (recomputed(block) if self.checkpointing else block)(self, x, count)
+            x = (recompute(block) if self.checkpointing else block)(self, x, count)
         words = (jnp.arange(self.spec.positions) < count[:, None])[:, :, None].astype(x.dtype)
         mean = (nn.LayerNorm(EPSILON, name="norm", **wide)(x) * words).sum(1) / words.sum(1)
         return nn.Dense(1, name="logits", **types)(mean)[:, 0]
@@ -74,7 +74,7 @@ class Transformer(nn.Module):
     def apply_dropout(self, x: jax.Array) -> jax.Array:
         """Dropout, where the model has it."""
         dropped = nn.Dropout(self.spec.dropout, deterministic=not self.dropout)(x)
-        return switched(self, dropped, x) if self.dropout else x
+        return keep_if_off(self, dropped, x) if self.dropout else x
 
 
 def _block(name: str, model: Transformer, x: jax.Array, count: jax.Array) -> jax.Array:

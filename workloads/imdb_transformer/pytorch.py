@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from workloads.checkpointing.pytorch import recomputed
+from workloads.checkpointing.pytorch import recompute
 from workloads.data.dataset import Array
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError, WorkloadSpec
@@ -63,8 +63,8 @@ class Transformer(nn.Module):
         self.positions = nn.Embedding(spec.positions, spec.width, dtype=dtype)
         self.dropout = nn.Dropout(spec.dropout if dropout else 0)
         self.blocks = nn.ModuleList(Block(spec, dropout, dtype, kernel) for _ in spec.blocks)
-        self.within = partial(fused_alone, kernel)
-        again = partial(recomputed, draws=dropout, within=self.within)
+        self.within = partial(allow_fused_alone, kernel)
+        again = partial(recompute, draws=dropout, within=self.within)
         self.checkpointed = [again(block) for block in self.blocks] if checkpointing else []
         self.norm = nn.LayerNorm(spec.width, EPSILON, dtype=dtype)
         self.logits = nn.Linear(spec.width, 1, dtype=dtype)
@@ -80,7 +80,7 @@ class Transformer(nn.Module):
         return self.logits(mean).squeeze(1)
 
 
-def fused_alone(kernel: str) -> AbstractContextManager[None]:
+def allow_fused_alone(kernel: str) -> AbstractContextManager[None]:
     """What all blocks run within: with the fused kernel, PyTorch's own formula is forbidden."""
     return sdpa_kernel(FUSED) if kernel == "fused" else nullcontext()
 

@@ -109,19 +109,19 @@ def build(
     dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
     wide, layers = numbers.weights, keras.layers
 
-    def added(x: keras.KerasTensor, y: keras.KerasTensor) -> keras.KerasTensor:
+    def add_residual(x: keras.KerasTensor, y: keras.KerasTensor) -> keras.KerasTensor:
         # The sum that runs through all blocks stays in the weights' type.
         return layers.Add(dtype=wide)([x, Dropout(spec.dropout if dropout else 0, dtype=dtype)(y)])
 
-    def learned(block: str, x: keras.KerasTensor, words: keras.KerasTensor) -> keras.KerasTensor:
+    def add_block(block: str, x: keras.KerasTensor, words: keras.KerasTensor) -> keras.KerasTensor:
         y = layers.LayerNormalization(epsilon=EPSILON, name=f"{block}_norm1", dtype=dtype)(x)
         y = layers.Dense(3 * spec.width, use_bias=False, name=f"{block}_attention", dtype=dtype)(y)
         y = Attention(spec.heads, dtype=dtype)(y, words)
-        x = added(x, layers.Dense(spec.width, name=f"{block}_projection", dtype=dtype)(y))
+        x = add_residual(x, layers.Dense(spec.width, name=f"{block}_projection", dtype=dtype)(y))
         y = layers.LayerNormalization(epsilon=EPSILON, name=f"{block}_norm2", dtype=dtype)(x)
         y = layers.Dense(spec.hidden, name=f"{block}_hidden", dtype=dtype)(y)
         y = layers.Activation(gelu, dtype=dtype)(y)
-        return added(x, layers.Dense(spec.width, name=f"{block}_output", dtype=dtype)(y))
+        return add_residual(x, layers.Dense(spec.width, name=f"{block}_output", dtype=dtype)(y))
 
     # Keras casts to what is written here, and on a GPU kernels take int32 in the host's memory only.
     tokens = keras.Input((spec.length,), dtype="int64" if device == "cuda" else "int32")
@@ -132,9 +132,9 @@ def build(
     for block in spec.blocks:
         if checkpointing:
             entrance = [keras.Input(each.shape[1:], dtype=wide) for each in (x, words)]
-            x = Recomputed(keras.Model(entrance, learned(block, *entrance)), wide)(x, words)
+            x = Recomputed(keras.Model(entrance, add_block(block, *entrance)), wide)(x, words)
         else:
-            x = learned(block, x, words)
+            x = add_block(block, x, words)
     x = layers.LayerNormalization(epsilon=EPSILON, name="norm", dtype=wide)(x)
     x = Mean(dtype=wide)(x, words)
     return keras.Model(tokens, layers.Dense(1, name="logits", dtype=dtype)(x))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from suite.plan.settings.allocators import chosen
+from suite.plan.settings.allocators import list_variables
 from suite.plan.settings.frameworks import VARIABLES
 from suite.record.record import Record
 from suite.record.text import clean
@@ -44,7 +44,7 @@ def facts(record: Record) -> Facts:
     environment = record.environment
     values = {"Python": environment.get("python"), **_mapping(environment.get("packages"))}
     foreign = set() if record.cell.framework == "tensorflow" else _OF_TENSORFLOW
-    own = _OWN | _OF_IMPORTS | chosen(record.cell) | foreign
+    own = _OWN | _OF_IMPORTS | list_variables(record.cell) | foreign
     variables = {name: value for name, value in _mapping(environment.get("variables")).items() if name not in own}
     values |= {f"${name}": value for name, value in variables.items()}
     values |= {words: record.settings.get(name) for name, words in _SETTINGS.items()}

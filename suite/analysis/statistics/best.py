@@ -65,7 +65,7 @@ def _find_ties(top: Row, rivals: Iterable[Row], value: Value, worse: str, margin
 
 def _test(row: Row, other: Row, value: Value) -> statistics.Paired | None:
     figures = ((value(record), value(best)) for record, best in pairs(row.ok, other.ok))
-    return statistics.pair_test([figure / highest for figure, highest in figures if figure and highest])
+    return statistics.run_t_test([figure / highest for figure, highest in figures if figure and highest])
 
 
 def _by_block(records: Iterable[Record], value: Value) -> dict[tuple[int, str], float]:

@@ -59,7 +59,7 @@ def controls(group: Group, margin: float = MARGIN) -> list[Control]:
         for row in group.rows
     ]
     with_ratios = [control for control in every if control.ratios]
-    tests = {control.row.key: test for control in with_ratios if (test := statistics.pair_test(control.ratios))}
+    tests = {control.row.key: test for control in with_ratios if (test := statistics.run_t_test(control.ratios))}
     words = dict(zip(tests, statistics.verdicts(list(tests.values()), margin), strict=True))
     return [
         replace(control, test=tests.get(control.row.key), verdict=words.get(control.row.key, ""))

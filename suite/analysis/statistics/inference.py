@@ -49,7 +49,7 @@ class Paired:
     blocks: int
 
 
-def pair_test(ratios: Sequence[float]) -> Paired | None:
+def run_t_test(ratios: Sequence[float]) -> Paired | None:
     """The test of a table's row, from its ratios by block; None with fewer than `LEAST` blocks."""
     return interval(ratios) if len(ratios) >= LEAST else None
 

@@ -187,7 +187,7 @@ def compare_rows(
 ) -> Paired | None:
     """The test of two rows of one run by its design, fixed or with looks; None with too few blocks."""
     if row.run not in shared:
-        return statistics.pair_test(block_ratios)
+        return statistics.run_t_test(block_ratios)
     rates = {r.block: (r.samples_per_s, o.samples_per_s) for r, o in pairs(row.ok, other.ok)}
     logs = {block: math.log(one / another / per) for block, (one, another) in rates.items() if one and another}
     return last_look(logs, shared[row.run])

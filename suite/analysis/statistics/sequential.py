@@ -190,7 +190,7 @@ def looks(logs: Mapping[int, float], common: Mapping[int, float], design: Design
             break
         new = look_at(values[:count], common[blocks[count - 1]], design)
         found.append(together(found[-1], new) if found else new)
-    return [each.test_pair(count) for count, each in zip(design.looks, found, strict=False)]
+    return [each.to_paired(count) for count, each in zip(design.looks, found, strict=False)]
 
 
 @dataclass(frozen=True)
@@ -202,8 +202,8 @@ class PairTests:
     high: Array
     p: Array
 
-    def test_pair(self, blocks: int) -> Paired:
-        """The test of a single pair after so many blocks."""
+    def to_paired(self, blocks: int) -> Paired:
+        """Returns the test of a single pair after so many blocks."""
         return Paired(float(self.value), float(self.low), float(self.high), float(self.p), blocks)
 
 

@@ -150,4 +150,4 @@ def _ratio(
     if not ratios:
         return Ratio(baseline=base, reason=f"no ratio to {base}: no block in which both served"), None
     formed = Ratio(median(ratios), min(ratios), max(ratios), len(ratios), base, caveat=conditions(row, other))
-    return formed, statistics.pair_test(ratios)
+    return formed, statistics.run_t_test(ratios)

@@ -69,6 +69,6 @@ def lacking(cell: Cell, device: str) -> str:
     return ON_A_CPU if device == "cpu" else LACKING.get((cell.framework, cell.allocator), "")
 
 
-def chosen(cell: Cell) -> set[str]:
+def list_variables(cell: Cell) -> set[str]:
     """The variables that the cell's own allocator has set or removed."""
     return set() if cell.allocator == "default" else {*REPLACED, *CHOSEN_BY[cell.framework].get(cell.allocator, {})}

@@ -26,8 +26,8 @@ class Last:
     ``batch`` is the number of the loader's next batch, ``equal`` whether it was the reference's batch of that number
     bit for bit, as were those before it at random positions (``checked`` are all of them); else ``batch`` is the
     first that was not. ``updates`` is how far each tensor moved in the steps after it, ``replayed`` how far that is
-    off the same steps of a fresh model, relative to the movement; None in a launch that timed training alone. Where it is off at all, ``again`` is how far the
-    fresh model is off itself when it takes them once more.
+    off the same steps of a fresh model, relative to the movement; None in a launch that timed training alone. Where it
+    is off at all, ``again`` is how far the fresh model is off itself when it takes them once more.
     """
 
     batch: Count
@@ -92,8 +92,8 @@ class Recomputed:
 class Identity:
     """Evidence that this launch computed what the others did (see `suite.worker.evidence`).
 
-    ``weights`` and ``batches`` are SHA-256 digests of the weights of a fresh model, read back out of it, and of the first
-    batches that the measured loader delivered; ``initial`` is one of the weights that what is timed starts from.
+    ``weights`` and ``batches`` are SHA-256 digests of the weights of a fresh model, read back out of it, and of the
+    first batches that the measured loader delivered; ``initial`` is one of the weights that what is timed starts from.
     ``program`` is one of all that decides what the launch computes. A launch without ``losses`` rests on one that has
     them and the same program.
 

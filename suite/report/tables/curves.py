@@ -136,7 +136,7 @@ def _plain(cell: Cell) -> Cell:
 
 
 def _summarise(row: Row, values: Sequence[float]) -> SpeedUp:
-    test = statistics.pair_test(values)
+    test = statistics.run_t_test(values)
     if test:
         return SpeedUp(row, test.value, test.low, test.high, test.blocks)
     return SpeedUp(row, median(values), min(values), max(values), len(values))

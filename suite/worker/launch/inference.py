@@ -27,7 +27,7 @@ from suite.record.inference import Inference
 from suite.record.record import Window
 from suite.worker.launch.decoding import Rounds, check_decoded, decode, refuse_compiled
 from suite.worker.launch.measure import Series, Steps
-from suite.worker.launch.phases import Measured, Send, Timed, measured, send_phases
+from suite.worker.launch.phases import Measured, Send, Timed, collect_phases, send_phases
 from workloads.data.augment import evaluation_batches
 from workloads.data.dataset import Array, DataSet
 
@@ -112,7 +112,7 @@ def measure_inference(
             refuse_compiled(model, compiled)
             inputs, logits = timed.last
             answers.batches.append((training.get((inputs, inputs))[0], model.on_host(logits)))
-            send_phases(send, before.phases | measured(series, job.spawned_ns))
+            send_phases(send, before.phases | collect_phases(series, job.spawned_ns))
         ledger = replace(before.ledger, delivered=before.ledger.delivered + loader.delivered - delivered)
         send(part={"ledger": asdict(ledger)})
         send(progress="infer: requests")

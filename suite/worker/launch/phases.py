@@ -107,7 +107,7 @@ def measure_phases(
     others = [name for name in taken if name != TRAIN]
     turns = [series[name] for name in others if PHASES[name].in_turn]
     for _ in in_order(series[TRAIN], turns, [series[name] for name in others if not PHASES[name].in_turn], plan):
-        send_phases(send, measured(series, spawned_ns))
+        send_phases(send, collect_phases(series, spawned_ns))
     if training.count_compiled() != compiled:
         raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.count_compiled()} after")
     now = tools.updates(training)
@@ -117,10 +117,10 @@ def measure_phases(
     )
     send(part={"ledger": asdict(ledger)})
     own_step_s = {name: each.own_step_s for name, each in series.items()}
-    return Measured(measured(series, spawned_ns), own_step_s, ledger, held if plan.serves else ())
+    return Measured(collect_phases(series, spawned_ns), own_step_s, ledger, held if plan.serves else ())
 
 
-def measured(series: dict[str, Series], spawned_ns: int) -> dict[str, Phase]:
+def collect_phases(series: dict[str, Series], spawned_ns: int) -> dict[str, Phase]:
     """The phases so far, by name."""
     return {name: shift_spans(each.phase(), spawned_ns) for name, each in series.items() if each.windows}
 

@@ -84,7 +84,7 @@ class Dali:
 def _images(source: Batches) -> Iterator[tuple[Array, ...]]:
     """Uncropped images, labels, where in the image each crop starts (it may be outside), and flips."""
     for number in itertools.count():
-        chosen, plan = source.chosen(number), source.plan(number // source.per_epoch)
+        chosen, plan = source.choose(number), source.plan(number // source.per_epoch)
         starts = np.stack([plan.rows[chosen], plan.columns[chosen]], axis=1) - np.int32(PAD)
         yield source.split.inputs[chosen], source.split.labels[chosen], starts, plan.flips[chosen].astype(np.int32)
 

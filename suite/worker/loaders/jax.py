@@ -86,7 +86,7 @@ class Naive:
 
     def __next__(self) -> Any:
         number = next(self.numbers)
-        samples = [self.source.sample(number, int(index)) for index in self.source.chosen(number)]
+        samples = [self.source.sample(number, int(index)) for index in self.source.choose(number)]
         return self.put(tuple(np.stack(arrays) for arrays in zip(*samples, strict=True)))
 
     def close(self) -> None:

@@ -97,7 +97,7 @@ class Naive(Tuned):
         del device
         refuse("PyTorch", cell.loader, "prefetch", "pin_memory", "cache")
         self.put = put
-        order = ([(number, int(index)) for index in source.chosen(number)] for number in itertools.count())
+        order = ([(number, int(index)) for index in source.choose(number)] for number in itertools.count())
         self.loader = DataLoader(Samples(source), batch_sampler=order)
         self.iterator = iter(self.loader)
         self.settings = _settings(self.loader, False)

@@ -130,7 +130,7 @@ def rest_kept(target: Target) -> None:
     """The samples that fill no batch at an epoch's end come with the first of the next."""
 
     class Whole(Batches):
-        def chosen(self, number: int) -> Array:
+        def choose(self, number: int) -> Array:
             size, start = len(self.split), number * self.batch
             flat = np.arange(start, start + self.batch)
             return np.array([self.plan(int(at // size)).order[at % size] for at in flat])

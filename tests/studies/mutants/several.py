@@ -34,7 +34,7 @@ def first_slice(target: Target) -> None:
 def never_exchanged(target: Target) -> None:
     """Every rank follows its own gradients."""
     if target.name == "jax":
-        target.patch.setattr(devices_of(target).Training, "_averaged", lambda _, results: results)
+        target.patch.setattr(devices_of(target).Training, "_average", lambda _, results: results)
         return
 
     def alone(backward: Any) -> Any:

@@ -49,7 +49,7 @@ class Panel:
 
 def throughputs(table: Table) -> Panel:
     """Returns bars of throughput with each row's ratio to the baseline and its verdict."""
-    rows = chosen(table)
+    rows = choose_rows(table)
     places, headings, names = stack_rows(table, rows)
     figures = {row.key: each for row, each in zip(table.group.rows, table.frame.to_dict("records"), strict=True)}
     leaders = table.leaders.get("samples_per_s", frozenset())
@@ -66,7 +66,7 @@ def throughputs(table: Table) -> Panel:
     )
 
 
-def chosen(table: Table) -> list[Row]:
+def choose_rows(table: Table) -> list[Row]:
     """Returns all rows, since they are what the run varied; of many, those of the most usual set of settings and of the
     set that holds the fastest row.
 

@@ -117,12 +117,12 @@ class Training(single.Training):
         key, *arrays = batch
         key = jax.random.fold_in(key, jax.lax.axis_index(AXIS))  # every device draws its own masks
         results = super()._differentiate(state, statistics, (key, *arrays))
-        return results if self.cell.accumulate > 1 else self._averaged(results)
+        return results if self.cell.accumulate > 1 else self._average(results)
 
     def _accumulate(self, state: single.State, batch: Any) -> tuple[Any, ...]:
-        return self._averaged(super()._accumulate(state, batch))
+        return self._average(super()._accumulate(state, batch))
 
-    def _averaged(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _average(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
         """Loss, gradients and the rest of a step with the gradients' mean over all devices."""
         loss, gradients, *rest = results
         if self.device.platform == "cpu":  # where XLA would sum each tensor by itself; on a GPU it joins them

@@ -18,7 +18,7 @@ from suite.worker.frameworks.jax.device import takes
 from suite.worker.frameworks.jax.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
 from suite.worker.frameworks.jax.training import COMPILER_OPTIONS
 from workloads.data.dataset import Array
-from workloads.dropout.jax import SWITCH, turned_off
+from workloads.dropout.jax import SWITCH, turn_off
 
 #: What compiles a step on a CPU in half the time, and hardly changes how long it takes: loops fused as before XLA had
 #: emitters. The full `cifar100_cnn` at batch 8 compiled in 0.8 s instead of 1.7, and the median of five steps was 205
@@ -87,7 +87,7 @@ def _configure(values: dict[str, Any]) -> None:
 
 def without_dropout(training: Any) -> None:
     """Train without dropout from now on, by the same program, where its workload's file has that in the state."""
-    training.state = training.state._replace(statistics=turned_off(training.state.statistics))
+    training.state = training.state._replace(statistics=turn_off(training.state.statistics))
 
 
 def explain_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:

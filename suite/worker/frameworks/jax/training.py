@@ -230,16 +230,16 @@ class Training:
 
     def checkpoint(self) -> dict[str, Array]:
         """Everything that the next step depends on besides its batch, for a checkpoint."""
-        leaves, _ = self._flattened()
+        leaves, _ = self._flatten()
         return {name: np.array(leaf) for name, leaf in leaves.items()}
 
     def restore(self, state: dict[str, Array]) -> None:
         """Resume from a checkpoint."""
-        leaves, tree = self._flattened()
+        leaves, tree = self._flatten()
         restored = tree.unflatten([jax.device_put(state[name], self.device) for name in leaves])
         self.state = restored._replace(key=jax.random.wrap_key_data(restored.key, impl=self.prng))
 
-    def _flattened(self) -> tuple[dict[str, jax.Array], Any]:
+    def _flatten(self) -> tuple[dict[str, jax.Array], Any]:
         """The state's arrays by their place in it, the random key as numbers, and the tree that they make."""
         plain = self.state._replace(key=jax.random.key_data(self.state.key))
         leaves, tree = jax.tree_util.tree_flatten_with_path(plain)

@@ -67,12 +67,12 @@ def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
         settings["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
     if cell.strategy == "fsdp":
         settings["memory_format"] = "contiguous"  # sharded weights must lie in a row
-        if cell.recipe not in OF_LAYERS and not _fused(specification(cell.workload, cell.size)):
+        if cell.recipe not in OF_LAYERS and not _has_fused(specification(cell.workload, cell.size)):
             settings["optimizer"] = "foreach"
     return settings
 
 
-def _fused(spec: WorkloadSpec) -> bool:
+def _has_fused(spec: WorkloadSpec) -> bool:
     """Whether PyTorch has the fused kernel of an optimizer for sharded weights: that of SGD it has not."""
     return not isinstance(spec.optimizer, Sgd)
 
@@ -81,7 +81,7 @@ def match_strategy(local: pytorch.Training, cell: Cell, spec: WorkloadSpec) -> N
     """Give a training of one process by itself what the cell's strategy has besides communication."""
     if cell.strategy == "fsdp":
         local.model = local.model.to(memory_format=torch.contiguous_format)
-        local.optimizer = optimizer(spec, [*local.model.parameters()], fused=_fused(spec))
+        local.optimizer = optimizer(spec, [*local.model.parameters()], fused=_has_fused(spec))
     elif mode := pytorch.COMPILE_MODES[cell.compile]:
         _compile_model(local, mode)
 
@@ -108,7 +108,7 @@ class Training(pytorch.Training):
             self.model = self.model.to(memory_format=torch.contiguous_format)
             # Without a mesh PyTorch takes the GPU, wherever this training is.
             fully_shard(self.model, mesh=init_device_mesh(torch.device(device).type, (ranks.world,)))
-            self.optimizer = optimizer(spec, [*self.model.parameters()], fused=_fused(spec))
+            self.optimizer = optimizer(spec, [*self.model.parameters()], fused=_has_fused(spec))
             self.parallel = self.model
             return
         if cell.strategy == "synchronised":
@@ -193,7 +193,7 @@ class Training(pytorch.Training):
         for path in (path for path in state if path.startswith("optimizer/")):
             _, index, name = path.split("/")
             weight = self.optimizer.param_groups[0]["params"][int(index)]
-            buffers.setdefault(int(index), {})[name] = _sharded(torch.from_numpy(state[path].copy()), weight)
+            buffers.setdefault(int(index), {})[name] = _shard(torch.from_numpy(state[path].copy()), weight)
         self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": buffers})
         torch.set_rng_state(torch.from_numpy(state["random/cpu"].copy()))
         if self.device == "cuda":
@@ -209,7 +209,7 @@ def _local(tensor: Tensor) -> Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def _sharded(part: Tensor, like: Tensor) -> Tensor:
+def _shard(part: Tensor, like: Tensor) -> Tensor:
     """Undoes `_local` for a buffer that lies as a weight does; one of another shape, as a count, is no part."""
     if not isinstance(like, DTensor) or part.shape != like.to_local().shape:
         return part

@@ -90,7 +90,7 @@ class Training(single.Training):
         for layer in self.model.layers:
             if generator := getattr(layer, "seed_generator", None):
                 generator.next = _own_draws(generator.next)
-        self.explained = tf.function(self._explained)
+        self.explained = tf.function(self._explain)
 
     def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Any:
         """The process's share on its devices."""
@@ -123,7 +123,7 @@ class Training(single.Training):
         """Loss and correctness of each sample, on its own device."""
         return self.strategy.run(super()._scores, args=(inputs, labels))
 
-    def _explained(self, inputs: Any, labels: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    def _explain(self, inputs: Any, labels: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """One update; the loss before it and the gradients that it followed, their mean over all devices."""
 
         def update(inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
