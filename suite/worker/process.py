@@ -134,7 +134,7 @@ class _Launch:
             self.cell, self.framework, self.module, self.device, spec, data, dropout, applied if recipe else None,
             rates, self.job.programs, self.team, self.job.plan.serves,
         )  # fmt: skip
-        evidence = self._begin_evidence(subject, training)
+        evidence = Evidence.begin(subject, self.send, program_digest(self.key), self.job, training)
         try:
             self._first_step(training, first_batch, train=not recipe)
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
@@ -223,12 +223,6 @@ class _Launch:
                 "workload": workload,
             }
         )
-
-    def _begin_evidence(self, subject: Subject, training: Any) -> Evidence:
-        replays = bool(self.cell.recipe) or not self.job.plan.lean
-        evidence = Evidence(subject, self.send, program_digest(self.key), self.job.whole, replays)
-        evidence.digest_initial(training)
-        return evidence
 
     def _first_step(self, training: Any, batch: Any, train: bool) -> None:
         self.send(progress="first step")

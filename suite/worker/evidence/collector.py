@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from suite.plan.cell import USUAL_COMPILE
+from suite.record.handover.job import Job
 from suite.record.parts.evidence import Identity, Last, Recomputed
 from suite.worker.evidence import answers as answering
 from suite.worker.evidence.draws import draws
@@ -66,6 +67,13 @@ class Evidence:
         self.again: Again | None = None
         self.answers: Answers | None = None
         self.fresh: Any = None  # the replayed model in its first state, where it can take the fingerprint's steps
+
+    @classmethod
+    def begin(cls, subject: Subject, send: Callable[..., None], program: str, job: Job, training: Any) -> Evidence:
+        """The evidence that the job asks for, of what will be timed and has made no step yet."""
+        evidence = cls(subject, send, program, job.whole, bool(subject.cell.recipe) or not job.plan.lean)
+        evidence.digest_initial(training)
+        return evidence
 
     @contextmanager
     def _part(self, name: str) -> Iterator[None]:
