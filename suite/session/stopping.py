@@ -42,13 +42,13 @@ class Stopping:
         return self._cells is not None and cell not in self._cells
 
     def undecided(self, records: Sequence[Record]) -> int:
-        """How many comparisons these launches leave undecided, once they were looked at; after the last block too."""
-        if self._cells:
-            from suite.analysis.statistics.multiple_testing import standing
+        """How many comparisons these launches leave undecided, after the last block too; 0 before the first look."""
+        if self._cells == frozenset() or len({record.block for record in records}) < FIRST_LOOK:
+            return self.left
+        from suite.analysis.statistics.multiple_testing import standing
 
-            now = standing(records)
-            return now.tests - now.decided
-        return self.left
+        now = standing(records)
+        return now.tests - now.decided
 
     def _look(self, block: int, records: Sequence[Record]) -> None:
         done = len({record.block for record in records if record.block < block})  # `-k` may select later ones alone

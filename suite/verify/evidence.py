@@ -53,6 +53,8 @@ def check_plan(run: Submission) -> Iterator[Problem]:
             yield Problem(FAILED, f"a launch of {cell.id} has no evidence of identity", MEASURE)
         elif not any(identity.losses for identity in identities):
             yield Problem(FAILED, f"no launch of {cell.id} has a fingerprint", MEASURE)
+        elif any(each.initial for each in identities) and not any(map(_is_replayed, records)):
+            yield Problem(FAILED, f"no launch of {cell.id} was replayed by a fresh model", MEASURE)
         elif any(not (each.weights or each.initial) or not each.batches for each in identities):
             yield Problem(FAILED, f"a launch of {cell.id} has no digests of its weights and batches", MEASURE)
         elif len(programs := {identity.program for identity in identities}) > 1:
@@ -69,6 +71,11 @@ def check_plan(run: Submission) -> Iterator[Problem]:
     if old:
         yield Problem(WARNING, f"{old} of {len(run.cells)} cells lack evidence that this version takes",
                       "measure again with this version")  # fmt: skip
+
+
+def _is_replayed(record: Record) -> bool:
+    last = record.identity.last if record.identity else None
+    return bool(record.course) or (last is not None and last.replayed is not None)
 
 
 def same(run: Submission) -> Iterator[Problem]:

@@ -96,7 +96,8 @@ def test_a_run_leaves_out_what_is_decided_from_the_block_of_the_first_look_on() 
 def test_what_the_last_block_decides_is_not_called_undecided() -> None:
     close = launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2.0})
     stopping = Stopping(3600.0, lambda _: None)
-    assert not stopping.undecided(close), "nobody has looked yet"
+    assert not stopping.undecided(launched(FIRST_LOOK - 1)), "too early"
+    assert stopping.undecided(close) == 1, "of a run that was resumed and has nothing left to launch, too"
     stopping.leaves_out(close[0].cell, FIRST_LOOK, close)
     assert stopping.undecided(close) == 1
     assert stopping.undecided(launched(FIRST_LOOK + 1)) == 0

@@ -28,9 +28,9 @@ PARTS = ("start", "first step", "train windows", "other windows", "evidence", "r
 
 def kind(record: Record) -> str:
     """Which evidence and phases a launch has."""
-    if record.phases.keys() == {PHASES[0]}:
-        return "lean"
-    return "first" if record.identity and "float64" in record.identity.seconds else "whole"
+    if record.identity and "float64" in record.identity.seconds:
+        return "first"
+    return "lean" if record.phases.keys() == {PHASES[0]} else "whole"
 
 
 def seconds(record: Record) -> dict[str, float]:

@@ -44,6 +44,11 @@ def _foreign_evidence(lines: list[Line]) -> None:
         line["identity"] = source["identity"] | {"seconds": line["identity"]["seconds"]}
 
 
+def _without_replays(lines: list[Line]) -> None:
+    for line in of_cell(lines):
+        line["identity"] |= {"initial": "0" * 64, "last": (line["identity"].get("last") or {}) | {"replayed": None}}
+
+
 def _other_losses(lines: list[Line]) -> None:
     for line in of_cell(lines):
         line["identity"]["losses"] = [1.01 * loss for loss in line["identity"]["losses"]]
@@ -92,6 +97,7 @@ TAMPERED: dict[str, tuple[Callable[[list[Line]], Any], bool, str]] = {
     "evidence copied from another cell": (_foreign_evidence, AGAIN, "evidence"),
     "evidence taken out": (put("identity", None), AGAIN, "evidence"),
     "digests of weights taken out": (put("weights", "", "identity"), AGAIN, "evidence"),
+    "replays taken out": (_without_replays, AGAIN, "evidence"),
     "another program in one launch": (lambda lines: ok(lines)[3]["identity"].update(program="f"), AGAIN, "evidence"),
     "other losses in one framework": (_other_losses, AGAIN, "same"),
     "a batch left out": (lambda lines: ok(lines)[-1]["ledger"].update(delivered=7), AGAIN, "ledger"),

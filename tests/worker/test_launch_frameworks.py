@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from suite.analysis.identity.tolerances import OWN_OPTIMIZER
 from suite.analysis.identity.verdicts import verdicts
 from suite.plan.cell import FRAMEWORKS
+from suite.plan.measuring import WHOLE_BLOCKS, Plan
+from suite.record.handover.job import Job
 from suite.record.record import PHASES
-from suite.session.launches.launch import ROOT
+from suite.session.launches.launch import ROOT, launch
 from suite.worker.evidence.replay import LAST_STEPS
 from suite.worker.launch.counting_loader import KEPT
 from tests.launches import Launches, launched_cells
 from tests.processes import assert_public
+from workloads.data.cache import folder_of
+from workloads.spec import specification
 
 #: Those of a workload's launches that are compared: two of each, unless slow tests run.
 compared = pytest.mark.parametrize(
@@ -90,6 +95,24 @@ def test_a_launch_holds_all_evidence_of_identity(launches: Launches, workload: s
     assert (identity.dropout is None) == (workload != "cifar100_cnn")
     parts = {"initial", "batches", "fingerprint", "last", "replay", "own", "float64"}
     assert identity.seconds.keys() == parts | ({"dropout"} if identity.dropout else set())
+
+
+def test_a_launch_that_times_training_alone_rests_on_one_with_the_whole_evidence(
+    launches: Launches, tmp_path: Path
+) -> None:
+    whole = launches("imdb_lstm", "pytorch").record
+    data = folder_of(launches.data, specification("imdb_lstm").data, "synthetic")
+    plan = Plan(0.02, 2, 0.2).of_launch(WHOLE_BLOCKS)
+    lean = launch(Job(whole.cell, str(data), WHOLE_BLOCKS, device="cpu", plan=plan, whole=False), tmp_path / "log", 500)
+    assert lean.outcome.ok, (lean.outcome, lean.log)
+    assert whole.identity
+    assert lean.identity
+    assert lean.identity.seconds.keys() == {"initial", "batches", "last"}
+    assert lean.identity.last
+    assert lean.identity.last.replayed is None
+    assert lean.identity.initial == whole.identity.initial
+    assert verdicts({"row": [lean]})["row"].kind == "no evidence"
+    assert verdicts({"row": [whole, lean]})["row"].kind != "no evidence"
 
 
 @compared

@@ -44,7 +44,7 @@ from workloads.spec import Bounds
 Key = TypeVar("Key", bound=Hashable)
 
 #: The evidence that must be equal, and whose reference is what most frameworks have.
-DIGESTS = ("weights", "initial", "batches")
+DIGESTS = {"weights": "weights", "initial": "initial weights", "batches": "batches"}
 #: The evidence that is compared between frameworks, and the words before a deviation; the fingerprint comes first.
 COMPARED = {
     "fingerprint": "",
@@ -173,7 +173,7 @@ def _digests(launches: Sequence[Record], majorities: Mapping[tuple[str, Hashable
     for record, name in product(launches, DIGESTS):
         digest = getattr(_identity(record), name)
         if digest and digest != majorities[name, _kind(record, name)]:
-            yield f"{name} are not the others'"
+            yield f"{DIGESTS[name]} are not the others'"
 
 
 def _references(

@@ -26,8 +26,8 @@ class Last:
     ``batch`` is the number of the loader's next batch, ``equal`` whether it was the reference's batch of that number
     bit for bit, as were those before it at random positions (``checked`` are all of them); else ``batch`` is the
     first that was not. ``updates`` is how far each tensor moved in the steps after it, ``replayed`` how far that is
-    off the same steps of a fresh model, relative to the movement; None in a launch that timed training alone. Where it
-    is off at all, ``again`` is how far the fresh model is off itself when it takes them once more.
+    off the same steps of a fresh model, relative to the movement; None where nothing was replayed. Where it is
+    off at all, ``again`` is how far the fresh model is off itself when it takes them once more.
     """
 
     batch: Count

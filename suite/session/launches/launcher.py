@@ -69,7 +69,8 @@ class Launcher:
                 state.tick()
                 self.stop()
 
-            job = replace(job, whole=job.cell not in self._proved or number == drawn_launch(cell, settings.seed))
+            due = job.cell not in self._proved or number == drawn_launch(cell, settings.seed)
+            job = replace(job, whole=due and job.plan != batch_finder.PLAN)  # tries are not kept
             record = self.host.launch(HostJob(job, deadline_s), log, Hear(progress, tick, self.observers.watched))
             if record.outcome.ok and job.whole:
                 self._proved.add(job.cell)

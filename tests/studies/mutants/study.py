@@ -23,7 +23,7 @@ from tests.studies.mutants.rehearsal import rehearse
 
 #: The parts of a record that can notice something, by the fields of `Identity` that they are made of.
 EVIDENCE = {
-    "weights": ("weights",),
+    "weights": ("weights", "initial"),
     "batches": ("batches",),
     "fingerprint": ("losses", "updates"),
     "float64": ("float64",),
