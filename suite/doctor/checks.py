@@ -60,7 +60,8 @@ def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -
         yield Finding(name, OK, f"{installation['version']}{versions}; on {cards}; {precisions}")
         if not installation.get("bytecode", True):
             text = "has no bytecode, so that each launch compiles what it imports, which takes seconds"
-            yield Finding(name, NOTE, text, "unset PYTHONDONTWRITEBYTECODE, or run `python -m compileall` on it")
+            mend = "unset PYTHONDONTWRITEBYTECODE, or compile its packages (`python -m compileall`)"
+            yield Finding(name, NOTE, text, mend)
         if other:
             yield Finding(
                 name, WARNING, f"finds {other}, which the suite does not support yet", "--device cpu measures the CPU"

@@ -96,6 +96,7 @@ class Ending:
     def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
         job = order.job
         trial = job.plan == PLAN
+        assert job.whole != trial, "tries are not kept, so the whole evidence is that of the first launch after them"
         status = ("ok" if job.cell.batch <= 64 else "out-of-memory") if trial else self.ends.pop(0)
         return Record(job.cell, Outcome(status), job.launch, phases={})
 

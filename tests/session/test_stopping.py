@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from suite.analysis.statistics.multiple_testing import standing
 from suite.plan.cell import Cell
-from suite.plan.measuring import FIRST_LOOK, LEAST_TESTED, SEQUENTIAL
+from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, SEQUENTIAL
 from suite.record.record import Record
+from suite.session.advice import advice
 from suite.session.launches.launcher import drawn_launch
 from suite.session.stopping import Stopping
 from tests import records
@@ -101,6 +103,16 @@ def test_what_the_last_block_decides_is_not_called_undecided() -> None:
     stopping.leaves_out(close[0].cell, FIRST_LOOK, close)
     assert stopping.undecided(close) == 1
     assert stopping.undecided(launched(FIRST_LOOK + 1)) == 0
+
+
+def test_after_the_last_block_nobody_is_sent_to_go_on() -> None:
+    run: Any = SimpleNamespace(
+        info={"id": "a"}, done=0, total=0, failed=[], undecided=1, records=launched(LAST_LOOK - 1),
+        settings=SimpleNamespace(budget_s=600.0),
+    )  # fmt: skip
+    assert "Go on for as long again" in advice(run, ["suite"])
+    run.records = launched(LAST_LOOK)
+    assert advice(run, ["suite"]).startswith("Undecided comparisons: 1, after all 20 blocks")
 
 
 def test_no_block_begins_once_the_budget_is_used_up() -> None:

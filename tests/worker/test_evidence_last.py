@@ -53,9 +53,11 @@ class Straight:
         self.held = state
 
 
-def after_the_windows(delivered: Iterator[Any], training: Straight, precision: str = "fp32", whole: bool = True) -> Any:
+def after_the_windows(
+    delivered: Iterator[Any], training: Straight, precision: str = "fp32", whole: bool = True, seed: int = 0
+) -> Any:
     """What `Evidence.last` makes of a loader, of which twenty batches were taken before."""
-    loader = CountingLoader(SimpleNamespace(settings={}, close=None, __next__=None))
+    loader = CountingLoader(SimpleNamespace(settings={}, close=None, __next__=None), seed)
     loader.loader = delivered
     for _ in range(20):
         next(loader)
@@ -115,6 +117,12 @@ def test_a_loader_that_lost_its_way_for_a_while_is_seen_at_one_of_the_positions_
     last = after_the_windows(delivered, Straight())
     assert (last.batch, last.equal) == (wrong, False)
     assert last.checked == (*sorted(kept), 20, 21)
+
+
+def test_the_batches_after_the_windows_take_no_place_of_those_kept() -> None:
+    seed = next(seed for seed in range(1000) if 20 in counted(21, seed).kept)
+    last = after_the_windows(reference(), Straight(), seed=seed)
+    assert last.checked == (*sorted(counted(20, seed).kept), 20, 21)
 
 
 def test_each_batch_of_a_run_is_kept_with_the_same_probability() -> None:

@@ -43,7 +43,7 @@ from workloads.spec import Bounds
 
 Key = TypeVar("Key", bound=Hashable)
 
-#: The evidence that must be equal, and whose reference is what most frameworks have.
+#: The evidence that must be equal, and whose reference is what most frameworks have, with its name in words.
 DIGESTS = {"weights": "weights", "initial": "initial weights", "batches": "batches"}
 #: The evidence that is compared between frameworks, and the words before a deviation; the fingerprint comes first.
 COMPARED = {
@@ -148,8 +148,10 @@ def _identity(record: Record) -> Identity:
 def _kind(record: Record, name: str) -> Hashable:
     """What evidence of this name depends on besides what all records of a group share."""
     seed = str(record.run.get("seed"))  # each launch that trains to the end has one of its own
-    if name in ("initial", "batches"):
-        return (record.effective_batch if name == "batches" else 0), seed
+    if name == "initial":
+        return seed
+    if name == "batches":
+        return record.effective_batch, seed
     if name == "fingerprint":  # older ones took more steps
         return len(_identity(record).losses)
     if name == "float64":

@@ -4,8 +4,8 @@ Two kinds. What the *code* of a cell computes is set beside the other frameworks
 the seed draws have it, and the others say by a digest that they run the same code. That what is *timed* is this code is
 shown by digests of the weights that it starts from and of its batches, at random positions of the run too, and by steps
 after the last window that a fresh model takes again, to the last bit. Launches that time training alone leave out the
-fresh model, which takes a quarter of their time. None of it runs inside or between windows, and none of it counts in
-the record's memory, which is read before what comes after the windows.
+fresh model, which took up to a quarter of their time. None of it runs inside or between windows, and what comes after
+them does not count in the record's memory.
 """
 
 from __future__ import annotations
@@ -107,13 +107,13 @@ class Evidence:
     def last(self, training: Any, loader: CountingLoader, source: Batches) -> None:
         """After the last window: some more steps, and whether the batches kept and theirs are the reference's."""
         with self._part("last"):
-            number = loader.delivered
+            number, kept = loader.delivered, dict(loader.kept)  # which the batches that follow would change
             steps = LAST_STEPS if self.replays else 1
             batches = [next(loader) for _ in range(FP16_STEPS if self.subject.cell.precision == "fp16" else steps)]
             replay = Replay.of(training, batches)
             self.replay = replay if self.replays else None
             check(replay.losses, training, "the last steps")
-            host = {index: training.get(batch) for index, batch in loader.kept.items()}
+            host = {index: training.get(batch) for index, batch in kept.items()}
             host |= dict(enumerate(replay.batches, number))
             wrong = sorted(
                 index for index, batch in host.items() if batches_digest([batch]) != batches_digest([source[index]])
