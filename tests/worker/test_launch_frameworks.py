@@ -9,7 +9,7 @@ import pytest
 
 from suite.analysis.identity.tolerances import OWN_OPTIMIZER
 from suite.analysis.identity.verdicts import verdicts
-from suite.plan.cell import FRAMEWORKS
+from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import WHOLE_BLOCKS, Plan
 from suite.record.handover.job import Job
 from suite.record.record import PHASES
@@ -100,10 +100,12 @@ def test_a_launch_holds_all_evidence_of_identity(launches: Launches, workload: s
 def test_a_launch_that_times_training_alone_rests_on_one_with_the_whole_evidence(
     launches: Launches, tmp_path: Path
 ) -> None:
-    whole = launches("imdb_lstm", "pytorch").record
-    data = folder_of(launches.data, specification("imdb_lstm").data, "synthetic")
-    plan = Plan(0.02, 2, 0.2).of_launch(WHOLE_BLOCKS)
-    lean = launch(Job(whole.cell, str(data), WHOLE_BLOCKS, device="cpu", plan=plan, whole=False), tmp_path / "log", 500)
+    cell, plan = Cell("imdb_lstm", "pytorch", batch=16, size="small"), Plan(0.02, 2, 0.2)
+    data = str(folder_of(launches.data, specification(cell.workload).data, "synthetic"))
+    whole, lean = (  # both from this process, whose variables are a part of the program
+        launch(Job(cell, data, n, device="cpu", plan=plan.of_launch(n), whole=not n), tmp_path / "log", 500.0)
+        for n in (0, WHOLE_BLOCKS)
+    )
     assert lean.outcome.ok, (lean.outcome, lean.log)
     assert whole.identity
     assert lean.identity
