@@ -156,7 +156,7 @@ def suite_run(request: pytest.FixtureRequest) -> Iterator[Run]:
             here = config.getoption("on") == LOCAL  # else its load concerns no launch
             background = settle(config.getoption("wait_idle"), terminal.say, terminal.show).to_json() if here else {}
             run = Run(
-                settings.settings(config, chosen), planned, terminal.say, terminal.show, terminal.ended, background,
+                settings.settings(config, chosen), planned, terminal.say, terminal.show, terminal.say_end, background,
                 observing.observers(config, terminal.say, terminal.show),
             )  # fmt: skip
             config.stash[_RUN] = run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -68,33 +69,17 @@ _PROGRAMS = pytest.StashKey[str]()
 _IMPORTED = pytest.StashKey[set[str]]()
 
 
-#: The files that take longest, the longest first. With them first two processes end at about the same time.
-LONGEST = (
-    "test_launch_frameworks", "test_identity_float64", "test_failures", "test_mutants", "test_training",
-    "test_evidence", "test_settings", "test_identity_float32", "test_recipes", "test_identity_input",
-    "test_lowering_jax", "test_profile_planted",
-)  # fmt: skip
-#: Files that draw plots and pages, or read large files: not for the inner loop.
-DRAWING = (
-    "test_browser", "test_compare_command", "test_docs_site", "test_folder", "test_golden", "test_kept", "test_kinds",
-    "test_large_journals", "test_nvml_library", "test_page", "test_plot_rules", "test_plots", "test_site",
-    "test_stream", "test_templates", "test_weight",
-)  # fmt: skip
-#: Those of them that make a page, and a plot of each kind: quick enough for every Python.
-EVERYWHERE = ("test_kinds", "test_page")
 #: The frameworks that are not installed here.
 MISSING = {name for name, (package, *_) in BUILDS.items() if find_spec(package) is None}
 #: What the reason of a test that is skipped for one begins with.
 NOT_INSTALLED = "not installed: "
-#: These look at what another file launches first.
-AFTERWARDS = ("test_profile_launch",)
+#: What a file of which every test draws has.
+ALL_DRAW = re.compile(r"^pytestmark = .*mark\.drawing", re.MULTILINE)
 
 
 def _turn(item: pytest.Item) -> int:
-    name = item.path.stem
-    if name in AFTERWARDS:
-        return len(LONGEST) + 2
-    return LONGEST.index(name) if name in LONGEST else len(LONGEST) + (item.path.parent.name != "worker")
+    """The files that take longest begin, so that processes end at about the same time."""
+    return 2 if item.get_closest_marker("last") else int(not item.get_closest_marker("long"))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -102,9 +87,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     chosen = config.getoption("markexpr")
     if collection_path.suffix != ".py":
         return None
-    drawing = "not drawing" in chosen and "everywhere" not in chosen and collection_path.stem in DRAWING
-    alone = chosen.startswith("alone") and "mark.alone" not in collection_path.read_text()
-    return drawing or alone or None
+    text = collection_path.read_text(encoding="utf-8")
+    drawing = "not drawing" in chosen and "everywhere" not in chosen and ALL_DRAW.search(text)
+    alone = chosen.startswith("alone") and "mark.alone" not in text
+    return bool(drawing) or alone or None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -118,10 +104,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("launches")
         if lacking := [name for name in _frameworks(item) if name in MISSING]:
             item.add_marker(pytest.mark.skip(reason=f"{NOT_INSTALLED}{', '.join(lacking)}"))
-        if item.path.stem in DRAWING:
-            item.add_marker("drawing")
-        if item.path.stem in EVERYWHERE:
-            item.add_marker("everywhere")
     items.sort(key=_turn)
 
 

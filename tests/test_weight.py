@@ -19,6 +19,8 @@ from tests.published import RESULTS, RUNS
 from tests.studies import scale
 from tests.weights import published, weight
 
+pytestmark = pytest.mark.drawing
+
 #: Bytes in git of a published run of 96 launches with its raw file.
 RUN_MOST = 600_000
 #: Runs that are published at a time, and their bytes on a disk (a fifth in git): the newest answer of each question.

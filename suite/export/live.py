@@ -95,13 +95,13 @@ class Live:
             for record in done:
                 self._count(record)
 
-    def started(self, cell: Cell, launch: int) -> None:
+    def start(self, cell: Cell, launch: int) -> None:
         """A launch begins; what was said of the one before is forgotten."""
         with self._lock:
             self.state.cell, self.state.launch, self.state.begin_s = cell, launch, time.monotonic()
             self.state.phase, self.state.rates, self.state.monitor = "starting", {}, None
 
-    def watched(self, monitor: Any) -> None:
+    def watch(self, monitor: Any) -> None:
         """The launch has a monitor."""
         with self._lock:
             self.state.monitor = monitor
@@ -115,7 +115,7 @@ class Live:
             if (rate := message.get("samples_per_s")) is not None:
                 self.state.rates[phase] = float(rate)
 
-    def ended(self, record: Record, left_s: float | None) -> None:
+    def end(self, record: Record, left_s: float | None) -> None:
         """The launch has ended."""
         with self._lock:
             self._count(record)

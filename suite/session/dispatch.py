@@ -56,8 +56,8 @@ class Posting(Observer):
     observers: Observers
     post: Post
 
-    def started(self, cell: Cell, launch: int) -> None:
-        self.post(partial(self.observers.started, cell, launch))
+    def start(self, cell: Cell, launch: int) -> None:
+        self.post(partial(self.observers.start, cell, launch))
 
     def progress(self, message: Mapping[str, Any]) -> None:
         self.post(partial(self.observers.progress, message))

@@ -37,14 +37,14 @@ from suite.session.terminal import CommandTerminal
 class Run:
     """The launches of a session. ``say`` prints a line; ``show`` replaces the last line of a terminal by a state.
 
-    ``ended`` prints the line of a launch, given its status; without it ``say`` does.
+    ``say_end`` prints the line of a launch, given its status; without it ``say`` does.
     """
 
     settings: Settings
     planned: list[tuple[Cell, int]]  # every launch, in the order in which it is to run
     say: Callable[[str], None]
     show: Callable[[str], None]
-    ended: Callable[[str, str], None] | None = None
+    say_end: Callable[[str, str], None] | None = None
     background: dict[str, Any] = field(default_factory=dict)  # the load before the first launch
     observers: Observers = field(default_factory=Observers)
     records: list[Record] = field(default_factory=list)  # of the launches that are done, in their order
@@ -124,8 +124,8 @@ class Run:
         self.records.append(record)
         self._unended = ""
         line = f"{counter} {describe_launch(record)}  {duration(record.run['took_s'])}{self._say_left()}"
-        self.ended(line, record.outcome.status) if self.ended else self.say(line)
-        self.observers.ended(record, self._limited_s() if self._eta.known else None)
+        self.say_end(line, record.outcome.status) if self.say_end else self.say(line)
+        self.observers.end(record, self._limited_s() if self._eta.known else None)
         return record
 
     def next(self, cell: Cell, number: int) -> Record:

@@ -30,7 +30,7 @@ class PytestTerminal:
                 self._begin_line(self.reporter)
                 self.reporter.write_line(text, **colour)
 
-    def ended(self, text: str, status: str) -> None:
+    def say_end(self, text: str, status: str) -> None:
         """Print the line of a launch, in the colour of its outcome."""
         self.say(text, **{"green" if status == "ok" else "yellow" if status in SKIPPED else "red": True})
 

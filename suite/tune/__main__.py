@@ -73,7 +73,7 @@ def _search(search: Search, excluded: dict[Cell, str], arguments: Sequence[str])
         here = search.options.on == LOCAL  # else its load concerns no launch
         background = settle(search.options.wait_idle, screen.say, screen.show).to_json() if here else {}
         first = [(cell, 0) for cell in search.cells if cell not in excluded]
-        run = Run(_settings(search), first, screen.say, screen.show, screen.ended, background)
+        run = Run(_settings(search), first, screen.say, screen.show, screen.say_end, background)
         loop, status, problem = Loop(run, search, excluded, screen.watch), 0, ""
         try:
             run.prepare()

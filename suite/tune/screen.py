@@ -54,7 +54,7 @@ class Screen:
         """Print a line, above the screen if there is one."""
         self.terminal.print(text, soft_wrap=True)
 
-    def ended(self, text: str, status: str) -> None:
+    def say_end(self, text: str, status: str) -> None:
         """Print the line of a launch; on a terminal only of one that failed, since the screen shows the others."""
         if not self.live or status != "ok":
             self.say(text)

@@ -38,6 +38,7 @@ from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import group
 from suite.worker.launch.counting_loader import CountingLoader
 from suite.worker.launch.description import describe_workload, kernels, program_digest, training_key
+from suite.worker.launch.first_step import take_first_step
 from suite.worker.launch.inference import measure_inference
 from suite.worker.launch.outcome import check, classify
 from suite.worker.launch.phases import measure_phases, shift_spans
@@ -136,7 +137,8 @@ class _Launch:
         )  # fmt: skip
         evidence = Evidence.begin(subject, self.send, program_digest(self.key), self.job, training)
         try:
-            self._first_step(training, first_batch, train=not recipe)
+            self.settings |= interfaces.describe_training(training)
+            self.compile_s = take_first_step(training, first_batch, subject, self.job, self.send)
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
             evidence.digest_delivered([training.get(batch) for batch in batches])
             memory = self._peak_memory() if not recipe and self.team and self.team.alone() else None  # of one model
@@ -223,22 +225,6 @@ class _Launch:
                 "workload": workload,
             }
         )
-
-    def _first_step(self, training: Any, batch: Any, train: bool) -> None:
-        self.send(progress="first step")
-        start = time.perf_counter_ns()
-        self.settings |= interfaces.describe_training(training)
-        compiled = training.compile(batch)
-        self.compile_s = _since(start) if compiled else None
-        self.send(part={"compile_s": self.compile_s})
-        if not train:
-            return
-        loss = training.step(batch)
-        training.fence(loss)
-        if self.team:
-            self.framework.reset_memory(self.device)  # of building a part of a model, and of cuDNN's trials
-        self.send(part={"first_step_s": _since(start)})
-        check([loss], training, "the first step")
 
     def _check_precision(self, evidence: Evidence) -> None:
         self.send(progress="precision")

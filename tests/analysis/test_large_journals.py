@@ -19,6 +19,8 @@ from suite.analysis.records.load import LoadError, load
 from suite.session.journal import read
 from tests.studies import scale
 
+pytestmark = pytest.mark.drawing
+
 ROOT = Path(__file__).parents[2]
 
 #: What a launch may add to the peak of loading, so that 50,000 stay below 600 MiB; and to that of a whole comparison,

@@ -19,6 +19,8 @@ from tests import records
 from tests.records import mixed
 from workloads.data import progress
 
+pytestmark = pytest.mark.drawing
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -19,7 +19,7 @@ def test_without_a_terminal_there_is_a_line_per_block(capsys: pytest.CaptureFixt
         for budget in (7, 8, 9):
             screen.watch(raced(cells(), launcher, budget=budget), spent)
         screen.show("not shown")
-        screen.ended("[1] a launch", "ok")
+        screen.say_end("[1] a launch", "ok")
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 2
     assert told[0].startswith("IMDB LSTM, samples/s: after block 1, ")

@@ -15,6 +15,8 @@ import pytest
 
 from tests.documents import ROOT
 
+pytestmark = pytest.mark.drawing
+
 EXTRA = ("furo", "myst_parser", "sphinx")
 #: What a browser loads by itself, by element and attribute.
 LOADED = {("script", "src"), ("link", "href"), ("img", "src"), ("source", "src"), ("iframe", "src")}

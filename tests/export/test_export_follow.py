@@ -101,7 +101,7 @@ def test_a_run_is_tracked_while_it_goes_on(name: str, tmp_path: Path) -> None:
     for number, record in enumerate(held, 1):
         with path.open("a") as file:
             file.write(json.dumps(record.to_json()) + "\n")
-        observers.ended(record, None)
+        observers.end(record, None)
         assert tracker.sent == number
     (line,) = observers.close()
     assert line.startswith(f"tracked by {name}: {tmp_path}/to")

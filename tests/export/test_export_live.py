@@ -30,6 +30,8 @@ from tests.export.conftest import free_port, get, serving
 from tests.export.test_export_prometheus import samples
 from tests.records import HOSTILE
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("prometheus_client", reason="needs prometheus_client, of the extra test")
 
 DASHBOARDS = Path(__file__).parents[2] / "dashboards"
@@ -66,10 +68,10 @@ def live() -> Iterator[tuple[Live, str]]:
     port = served.open()
     run = {"id": "run-a", "matrix": HOSTILE}
     served.begin(Path("x.jsonl"), run, 6, [records.record()])
-    served.started(CELL, 1)
-    served.ended(records.failed(records.record("jax")), 90.0)
-    served.started(CELL, 2)
-    served.watched(Watching().sampled())
+    served.start(CELL, 1)
+    served.end(records.failed(records.record("jax")), 90.0)
+    served.start(CELL, 2)
+    served.watch(Watching().sampled())
     rates = ({"progress": "input", "samples_per_s": 9e5}, {"progress": "train", "samples_per_s": 1234.5})
     for message in ({"progress": "evidence: own"}, *rates):
         served.progress(message)
@@ -110,7 +112,7 @@ def test_a_strangers_text_is_one_escaped_label(live: tuple[Live, str]) -> None:
 
 def test_between_two_launches_nothing_of_the_last_worker_is_served(live: tuple[Live, str]) -> None:
     served, address = live
-    served.ended(records.record(launch=2), None)
+    served.end(records.record(launch=2), None)
     names = {name for name, _ in values(address)}
     assert not {"cell_info", "phase_info", "samples_per_second", "gpu_power_watts", "host_cpu_cores"} & names
     assert "time_left_seconds" not in names
@@ -119,7 +121,7 @@ def test_between_two_launches_nothing_of_the_last_worker_is_served(live: tuple[L
 
 def test_a_sample_that_is_old_is_not_served(live: tuple[Live, str]) -> None:
     served, address = live
-    served.watched(Watching().sampled(ago_s=60.0))
+    served.watch(Watching().sampled(ago_s=60.0))
     assert not {"gpu_power_watts", "host_memory_bytes"} & {name for name, _ in values(address)}
 
 
@@ -199,7 +201,7 @@ def test_a_real_prometheus_answers_every_query(live: tuple[Live, str], tmp_path:
         deadline = time.monotonic() + 60
         empty = set(queries())
         while empty and time.monotonic() < deadline:
-            served.watched(Watching().sampled())
+            served.watch(Watching().sampled())
             for query in list(empty):
                 answer = json.loads(get(f"{address}/api/v1/query?query={quote(query)}"))
                 assert answer["status"] == "success"

@@ -17,6 +17,8 @@ import pytest
 from suite.monitor.gpu import GPM, READINGS, SLOW
 from suite.plan.cell import FRAMEWORKS
 
+pytestmark = pytest.mark.drawing
+
 ROOT = Path(__file__).parents[2]
 NAME = "NVIDIA Stand-in 80GB"
 UUIDS = [f"GPU-0000000{number}-0000-0000-0000-000000000000" for number in range(2)]

@@ -13,6 +13,8 @@ from tests import browser, records
 from tests.browser import Browser
 from tests.published import RUNS
 
+pytestmark = pytest.mark.drawing
+
 ROOT = Path(__file__).parents[2]
 SETTINGS = ROOT / "tests" / "golden" / "runs" / "settings.jsonl"
 ACCURACY = RUNS["0006_accuracy_imdb"]

@@ -22,7 +22,7 @@ from suite.report.html.site import check
 from tests import records
 from tests.records import replace
 
-pytestmark = pytest.mark.usefixtures("undrawn")
+pytestmark = [pytest.mark.usefixtures("undrawn"), pytest.mark.drawing]
 
 ROOT = Path(__file__).parents[2]
 

@@ -28,7 +28,7 @@ COMPARED = {
 }
 
 
-pytestmark = pytest.mark.usefixtures("undrawn")
+pytestmark = [pytest.mark.usefixtures("undrawn"), pytest.mark.drawing]
 
 
 @pytest.mark.parametrize("name", COMPARED)

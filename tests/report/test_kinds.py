@@ -17,6 +17,8 @@ from tests import records
 from tests.profiles import all_profiled
 from tests.records import HOSTILE, complete, only, serving, tables, watched
 
+pytestmark = [pytest.mark.drawing, pytest.mark.everywhere]
+
 USUAL = ("throughput", "phases", "step-times", "first-step")
 
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
 from suite.analysis.records.load import Launch, Loaded
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import figure
@@ -23,6 +25,8 @@ from suite.report.tables.frame import table
 from suite.report.text.answer import answer
 from tests import records
 from tests.records import HOSTILE, replace, tables
+
+pytestmark = [pytest.mark.drawing, pytest.mark.everywhere]
 
 #: The kinds of plot that there are of any launches.
 USUAL = ("throughput", "phases", "step-times", "first-step")

@@ -33,6 +33,8 @@ from tests import records
 from tests.drawn import said
 from tests.records import complete, only, watched
 
+pytestmark = pytest.mark.drawing
+
 #: Dots across a plot in a README on a page as wide as GitHub's, and the height of letters that can be read there.
 README, READABLE = 880, 11.0
 #: Letters of a row's name beyond which a plot gets wider: a run that varies everything.

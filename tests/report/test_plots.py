@@ -22,6 +22,8 @@ from suite.report.plots.style.look import FACE, HATCH, MARKER
 from tests import records
 from tests.records import mixed, only, tables
 
+pytestmark = pytest.mark.drawing
+
 
 def texts(plot: Figure) -> list[str]:
     """All that is written on a figure."""

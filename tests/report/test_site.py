@@ -19,7 +19,7 @@ from suite.report.html.summary import SummaryError, read
 from tests import records
 from tests.records import HOSTILE, mixed, replace
 
-pytestmark = pytest.mark.usefixtures("undrawn")
+pytestmark = [pytest.mark.usefixtures("undrawn"), pytest.mark.drawing]
 
 
 def saved(folder: Path, name: str, held: list[Record], run: str = "run-a") -> str:

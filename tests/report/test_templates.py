@@ -18,6 +18,8 @@ from test_page import Page
 from suite.analysis.rows.wording import DASH
 from suite.report.html.document import PageTable, render
 
+pytestmark = pytest.mark.drawing
+
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "suite" / "report" / "templates"
 

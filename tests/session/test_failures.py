@@ -21,6 +21,8 @@ from suite.session.journal import read
 from tests.frameworks import needs_frameworks
 from tests.sessions import ROOT, Done, Suite
 
+pytestmark = pytest.mark.long
+
 #: What happens in a worker where measuring would begin, by the cell's batch.
 FAULTS = {
     "error": 3,

@@ -68,7 +68,7 @@ def followed(tracker: Tracker, folder: Path, launches: int = 3) -> list[str]:
     observers = Observers([tracker])
     observers.begin(folder / "run.jsonl", {}, launches, [])
     for launch in range(launches):
-        observers.ended(records.record(launch=launch), None)
+        observers.end(records.record(launch=launch), None)
     return observers.close()
 
 
@@ -117,7 +117,7 @@ class Broken:
 def test_an_observer_that_fails_is_left_out_and_named_once(tmp_path: Path) -> None:
     observers = Observers([Broken()])
     observers.begin(tmp_path / "run.jsonl", {}, 1, [])
-    observers.ended(records.record(), None)
+    observers.end(records.record(), None)
     assert observers.close() == ["Broken failed, and the run went on without: RuntimeError: no"]
 
 

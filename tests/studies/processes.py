@@ -3,11 +3,12 @@
 Most of the noise of a launch is that of its process: its windows agree, and another process of the same program is
 slower. Each candidate below is switched on alone, in all frameworks that know it, beside launches as they usually are.
 A block has one launch of each, one cell's together, in random order. They time training alone, and have the whole
-evidence in block 0. With ``--phases`` there is one candidate instead, launches with all phases: do they train as fast?
+evidence in block 0. Two other questions have a candidate each: with ``--phases``, do launches with all phases train as
+fast? With ``--loaded``, do those that load their program instead of compiling it?
 
-A candidate's *spread* is the standard deviation of the logarithms of throughput between processes, and its *speed* the
-paired ratio to the usual launch. Both have 95 % intervals: the ratio of the spreads by a bootstrap over blocks, the
-speed by Student's t. What is in JOURNAL is not launched again, so that the study can be interrupted.
+A candidate's *spread* is the standard deviation of the logarithms of throughput between processes, without what all
+launches of a block share, and its *speed* the paired ratio to the usual launch. Both have 95 % intervals: the ratio of
+the spreads by a bootstrap over blocks, the speed by Student's t. What is in JOURNAL is not launched again, so that the study can be interrupted.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -26,6 +27,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+from numpy.typing import NDArray
 
 from suite.analysis.statistics.inference import interval
 from suite.plan.cell import Cell
@@ -36,19 +38,28 @@ from suite.record.handover.order import HostJob
 from suite.session.hosts.local import Hear, Local
 from suite.session.launches.launch import interpreter
 
-USUAL, PHASES = "as usual", "all phases"
+USUAL, PHASES, LOADED = "as usual", "all phases", "program loaded"
 DRAWS = 4000
+FEWEST = 3  # blocks of which something is said, and candidates whose spreads can be told from the machine's
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What may make processes differ: variables to set, words before the interpreter, or whole launches."""
+    """What may make processes differ: variables, words before the interpreter, all phases, or a loaded program."""
 
     name: str
     variables: Mapping[str, str] = field(default_factory=dict)
     before: str = ""
     whole: bool = False
+    loaded: bool = False
     frameworks: tuple[str, ...] = ("pytorch", "tensorflow", "jax")
+
+    @property
+    def asked(self) -> str:
+        """The option that asks for it."""
+        return "phases" if self.whole else "loaded" if self.loaded else ""
 
 
 CANDIDATES = (
@@ -60,6 +71,7 @@ CANDIDATES = (
     Candidate("one inter-op thread", {"TF_NUM_INTEROP_THREADS": "1"}, frameworks=("tensorflow",)),
     Candidate("an environment 4 kB longer", {"SUITE_STUDY_PADDING": "x" * 4096}),
     Candidate(PHASES, whole=True),
+    Candidate(LOADED, loaded=True, frameworks=("jax",)),
 )
 
 
@@ -91,11 +103,12 @@ def measure(host: Local, cell: Cell, candidate: Candidate, block: int, folder: P
     wrapper.chmod(0o755)
     variables = {**candidate.variables, interpreter_variable(cell.framework): str(wrapper)}
     plan = Plan().of_launch(0 if candidate.whole else WHOLE_BLOCKS)
-    job = Job(cell, "", block, device="cpu", plan=plan, whole=block == 0)
+    loads = candidate.loaded and block > 0
+    job = Job(cell, "", block, device="cpu", plan=plan, whole=block == 0, loads=loads)
     with patch.dict(os.environ, variables):
         record = host.launch(HostJob(job, LONGEST_S), folder / "log", Hear())
-    if not record.outcome.ok or not record.samples_per_s:
-        print(f"{cell.id}, {candidate.name}: {record.outcome.reason}")
+    if not record.outcome.ok or not record.samples_per_s or bool(record.loaded_s) != loads:
+        print(f"{cell.id}, {candidate.name}: {record.outcome.reason or record.loaded_s}")
         return None
     return Row(cell.id, candidate.name, block, record.samples_per_s)
 
@@ -121,41 +134,53 @@ def run(turns: Iterable[tuple[int, Cell, Candidate]], journal: Path, data_folder
                 lines.flush()
 
 
-def spread(logarithms: np.ndarray) -> np.ndarray:
-    """The standard deviation (...,) between launches (..., blocks)."""
-    deviation: np.ndarray = logarithms.std(axis=-1, ddof=1)
-    return deviation
+def spreads(logs: Array) -> Array:
+    """The standard deviation (...,) between launches of each candidate, from logarithms (..., candidates, blocks).
+
+    A machine is faster in one block than in another, which is no spread of processes. With three candidates or more it
+    is taken out: each one's variance around the blocks' means is a known mixture of all (Grubbs, 1948, Journal of the
+    American Statistical Association 43:243).
+    """
+    count = logs.shape[-2]
+    if count < FEWEST:
+        deviation: Array = logs.std(axis=-1, ddof=1)
+        return deviation
+    around = (logs - logs.mean(axis=-2, keepdims=True)).var(axis=-1, ddof=1)
+    shared = around.sum(axis=-1, keepdims=True) / (count * (count - 1))
+    found: Array = np.sqrt(np.maximum(0.0, (around - shared) * count / (count - 2)))
+    return found
 
 
-def compared(rows: Sequence[Row], cell: str, candidate: str) -> list[str]:
-    """A candidate's line: its launches, its spread, the ratio of that to the usual one, and its speed."""
+def compare(rows: Sequence[Row], cell: str) -> Iterator[str]:
+    """The lines of a cell: a candidate's launches, its spread, the ratio of that to the usual one, and its speed."""
     rates = {
-        name: {row.block: row.rate for row in rows if (row.cell, row.candidate) == (cell, name)}
-        for name in (USUAL, candidate)
+        name: found
+        for each in CANDIDATES
+        if (found := {row.block: row.rate for row in rows if (row.cell, row.candidate) == (cell, name := each.name)})
     }
-    blocks = sorted(rates[USUAL].keys() & rates[candidate].keys())
-    usual, other = (np.log([rates[name][block] for block in blocks]) for name in (USUAL, candidate))
-    cells = [cell, candidate, str(len(blocks)), f"{spread(other):.1%}"]
-    if candidate == USUAL or len(blocks) < 3:
-        return [*cells, "-", "-"]
+    blocks = sorted(set.intersection(*(set(found) for found in rates.values())))
+    blocks = blocks[LOADED in rates :]  # in the first one there is nothing yet to load
+    logs = np.log([[found[block] for block in blocks] for found in rates.values()])
     picked = np.random.default_rng(0).integers(len(blocks), size=(DRAWS, len(blocks)))
-    ratios = spread(other[picked]) / spread(usual[picked])
-    low, high = np.percentile(ratios, (2.5, 97.5))
-    speed = interval(np.exp(other - usual).tolist())
-    return [
-        *cells, f"{spread(other) / spread(usual):.2f} ({low:.2f} to {high:.2f})",
-        f"{speed.value:.3f} ({speed.low:.3f} to {speed.high:.3f})" if speed else "-",
-    ]  # fmt: skip
+    drawn, values = spreads(np.moveaxis(logs[:, picked], 0, -2)), spreads(logs)
+    for at, name in enumerate(rates):
+        cells = [cell, name, str(len(blocks)), f"{values[at]:.1%}"]
+        if name == USUAL or len(blocks) < FEWEST:
+            yield f"| {' | '.join([*cells, '-', '-'])} |"
+            continue
+        with np.errstate(divide="ignore", invalid="ignore"):
+            low, high = np.nanpercentile(drawn[:, at] / drawn[:, 0], (2.5, 97.5))
+            ratio = f"{values[at] / values[0]:.2f} ({low:.2f} to {high:.2f})"
+        speed = interval(np.exp(logs[at] - logs[0]).tolist())
+        cells += [ratio, f"{speed.value:.3f} ({speed.low:.3f} to {speed.high:.3f})" if speed else "-"]
+        yield f"| {' | '.join(cells)} |"
 
 
 def report(rows: Sequence[Row]) -> str:
     """The table, in Markdown."""
-    cells = dict.fromkeys(row.cell for row in rows)
-    names = [each.name for each in CANDIDATES]
     lines = ["| cell | processes | n | spread | of the usual spread | speed |", "|:--|:--|--:|--:|--:|--:|"]
-    for cell in cells:
-        there = [name for name in names if any((row.cell, row.candidate) == (cell, name) for row in rows)]
-        lines += [f"| {' | '.join(compared(rows, cell, name))} |" for name in there]
+    for cell in dict.fromkeys(row.cell for row in rows):
+        lines += compare(rows, cell)
     return "\n".join(lines)
 
 
@@ -170,6 +195,7 @@ def main() -> None:
     parser.add_argument("--size", default="full")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--phases", action="store_true", help="compare launches with all phases, and nothing else")
+    parser.add_argument("--loaded", action="store_true", help="compare launches that load their program, likewise")
     parser.add_argument("--data-dir")
     parser.add_argument("--report", action="store_true", help="launch nothing")
     options = parser.parse_args()
@@ -179,7 +205,8 @@ def main() -> None:
         for framework in options.framework or ["pytorch", "tensorflow", "jax"]
     ]
     if not options.report:
-        candidates = [CANDIDATES[0], *(each for each in CANDIDATES[1:] if each.whole == options.phases)]
+        asked = "phases" if options.phases else "loaded" if options.loaded else ""
+        candidates = [CANDIDATES[0], *(each for each in CANDIDATES[1:] if each.asked == asked)]
         run(planned(cells, options.blocks, options.seed, candidates), options.journal, options.data_dir)
     print(report(read(options.journal)))
 

@@ -28,7 +28,7 @@ from tests.isolation import in_own_process
 from tests.subjects import apart, proof, subject
 from workloads.spec import Adam, AdamW, Lamb, Lars, Optimizer, Sgd, read_declaration, specification
 
-pytestmark = pytest.mark.usefixtures("unoptimized")
+pytestmark = [pytest.mark.usefixtures("unoptimized"), pytest.mark.long]
 
 #: Whether the three CNNs are the same is compared over more steps by `test_identity_float32` and `_float64`; here it is
 #: whether the evidence shows it, which knows no workload.

@@ -17,7 +17,7 @@ from workloads.data.augment import batches_digest, crop_and_flip
 from workloads.spec import specification
 from workloads.weights import weights_digest
 
-pytestmark = pytest.mark.usefixtures("unoptimized")
+pytestmark = [pytest.mark.usefixtures("unoptimized"), pytest.mark.long]
 
 WEIGHTS = {"kernel": np.arange(6, dtype=np.float32).reshape(2, 3), "bias": np.zeros(3, np.float32)}
 #: Of the fixed batches, made from the first 200 samples of the synthetic twin.

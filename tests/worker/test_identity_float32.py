@@ -27,7 +27,7 @@ from tests.frameworks import (
 )
 from workloads.spec import specification
 
-pytestmark = needs_frameworks
+pytestmark = [needs_frameworks, pytest.mark.long]
 
 BATCH, STEPS = 8, 10
 #: What JAX compiles for longest is slow; in every run its CNN is held to the others' in float64.

@@ -33,7 +33,7 @@ from tests.isolation import imported, unoptimized
 from workloads.spec import Lamb, Lars, specification
 
 # Launches and the proofs in float32 compile as usual.
-pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
+pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized"), pytest.mark.long]
 
 TOLERANCE = 1e-9
 #: By size: batch and steps. The full models take seconds a step; two are enough for momentum to count.

@@ -22,7 +22,7 @@ from workloads.data.augment import epoch
 from workloads.data.dataset import Array, DataSet, Split
 from workloads.spec import specification
 
-pytestmark = needs_frameworks
+pytestmark = [needs_frameworks, pytest.mark.long]
 
 SAMPLES, SEED = 2000, 5  # long enough that caches, queues and worker processes take many turns in an epoch
 #: One workload per data set, of those that take it as it is: what is loaded depends on nothing else.

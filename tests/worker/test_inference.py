@@ -32,6 +32,8 @@ from tests.frameworks import (
     switches_restored,
 )
 
+pytestmark = pytest.mark.long
+
 SAMPLES, CLASSES = 40, 10
 SPEC: Any = SimpleNamespace(ignored_label=None, evaluation_batch=50)
 

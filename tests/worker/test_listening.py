@@ -23,6 +23,8 @@ from tests.launches import network_of, unproven
 from workloads.data.cache import folder_of
 from workloads.spec import specification
 
+pytestmark = pytest.mark.long
+
 JOB = Job(Cell("imdb_lstm", "tensorflow", devices=2, strategy="multiworker"), "nowhere", device="cpu")
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")

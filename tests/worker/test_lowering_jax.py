@@ -20,7 +20,7 @@ from tests.frameworks import LARGE, batches, module, narrow, needs_frameworks
 from tests.frameworks import training as on_a_cpu
 from workloads.spec import Numbers, specification
 
-pytestmark = [needs_frameworks("jax"), pytest.mark.usefixtures("unoptimized")]
+pytestmark = [needs_frameworks("jax"), pytest.mark.usefixtures("unoptimized"), pytest.mark.long]
 
 BATCH = 8
 #: By precision: the type of the operands of every product and convolution, and how precisely XLA is to take them.

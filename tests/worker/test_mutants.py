@@ -14,6 +14,8 @@ from tests.studies.mutants.mutant import REFUSED, Mutant
 from tests.studies.mutants.page import page
 from tests.studies.mutants.study import EVIDENCE, Judgement, false_alarms, judge_beside, judge_beside_itself
 
+pytestmark = pytest.mark.long
+
 #: Its own framework's unchanged launch, in another one's place: where another would build a program for one kind alone.
 #: That frameworks agree there is shown without a launch: by `test_settings` (accumulation) and `test_evidence`.
 ITSELF = ("itself",)
@@ -57,7 +59,8 @@ def one_thread() -> Iterator[None]:
 #: The only one of ResNet-18, which takes longest; that its statistics agree is shown by `test_recipes` in every run.
 #: And launches of two processes; `test_several_devices` compares those of each framework in every run.
 #: And the Transformer, whose launches are longer; `fingerprint` and `float64` notice another model in three kinds more.
-SLOW = ("batch normalisation", "several devices", "attention")
+#: And what takes most passes: dropout's spread is shown by `test_evidence`, scores by `test_recipes`.
+SLOW = ("batch normalisation", "several devices", "attention", "dropout", "evaluation")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tests.launches import Launches, launched_cells
 from tests.processes import assert_public
 from workloads.spec import specification
 
-pytestmark = needs_frameworks
+pytestmark = [needs_frameworks, pytest.mark.last]
 
 
 @launched_cells(profile=False)

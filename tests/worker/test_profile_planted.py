@@ -19,7 +19,7 @@ from suite.worker.profilers.table import profile_of
 from tests import frameworks
 from workloads.spec import specification
 
-pytestmark = frameworks.needs_frameworks
+pytestmark = [frameworks.needs_frameworks, pytest.mark.long]
 
 STEPS, BATCH = 3, 16
 #: How often the same steps are recorded: what else the machine does only adds to a category's time, so that the
@@ -93,6 +93,7 @@ def test_a_layout_change_before_each_convolution_is_named() -> None:
     assert most(before, after) == "copy and layout change"
 
 
+@pytest.mark.slow
 @frameworks.needs_frameworks("pytorch")
 def test_further_copies_of_the_batch_are_named() -> None:
     def plant(training: Any) -> None:

@@ -28,7 +28,7 @@ from tests.frameworks import (
 from tests.installed import ask
 from workloads.spec import specification
 
-pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
+pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized"), pytest.mark.long]
 
 PARTS, PART = 3, 5
 
@@ -289,6 +289,7 @@ EXAMPLE = """
 """
 
 
+@pytest.mark.slow  # tests/contracts has a precision of its own
 def test_the_contributors_example_of_a_new_precision_trains_in_all_three(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -21,7 +21,7 @@ from tests.launches import network_of
 from tests.ranked import GLOBAL_BATCH, STEPS
 from workloads.spec import WorkloadSpec, specification
 
-pytestmark = [needs_frameworks, pytest.mark.launches]
+pytestmark = [needs_frameworks, pytest.mark.launches, pytest.mark.long]
 
 ROOT = Path(__file__).parents[2]
 STRATEGIES = {

@@ -38,6 +38,8 @@ from workloads.data.cache import folder_of
 from workloads.recipes import recipe as named_recipe
 from workloads.spec import specification
 
+pytestmark = pytest.mark.long
+
 EPOCHS = 3
 COURSE = TrainingHistory(
     "modern", 2, 0.5, (Epoch(4, 1.5, 2.0, 1.4, 0.4, 0.5), Epoch(4, 1.2, 3.0, 1.1, 0.6, 0.5)), (1.6, 1.5, 1.5, 1.4)

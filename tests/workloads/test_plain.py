@@ -14,15 +14,16 @@ from tests.frameworks import each_framework, needs_frameworks
 from workloads.plain import NETWORKS
 from workloads.spec import specification
 
+pytestmark = pytest.mark.long
+
 TASKS = [
     ("gpt_small", "train"),
     ("gpt_small", "decode"),
-    ("cifar100_cnn", "infer"),
     *(
         pytest.param(workload, task, marks=pytest.mark.slow)
         for workload, task in (
             ("gpt_small", "infer"), ("imdb_transformer", "train"), ("imdb_transformer", "infer"),
-            ("imdb_lstm", "infer"), ("imdb_lstm", "train"), ("cifar100_cnn", "train"),
+            ("imdb_lstm", "infer"), ("imdb_lstm", "train"), ("cifar100_cnn", "train"), ("cifar100_cnn", "infer"),
         )
     ),
 ]  # fmt: skip

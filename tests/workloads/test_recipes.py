@@ -25,7 +25,7 @@ from tests.isolation import in_own_process
 from workloads.recipes import RECIPES, Recipe, recipe
 from workloads.spec import WORKLOADS, Adam, AdamW, Lamb, Lars, Sgd, specification
 
-pytestmark = pytest.mark.usefixtures("unoptimized")
+pytestmark = [pytest.mark.usefixtures("unoptimized"), pytest.mark.long]
 
 
 def test_a_schedule_rises_falls_and_ends_near_zero():

@@ -31,12 +31,12 @@ class StoppedError(RuntimeError):
 class Hear:
     """Who is told of a launch while it runs: of progress messages, and about once a second without one.
 
-    What `tick` raises ends the launch. ``watched`` gets the monitor of a launch on this host.
+    What `tick` raises ends the launch. ``watch`` gets the monitor of a launch on this host.
     """
 
     progress: Callable[[dict[str, Any]], None] = lambda _: None
     tick: Callable[[], None] = lambda: None
-    watched: Callable[[Monitor], None] = lambda _: None
+    watch: Callable[[Monitor], None] = lambda _: None
 
 
 @dataclass(frozen=True)

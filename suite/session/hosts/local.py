@@ -93,7 +93,7 @@ class Local:
     until: ExitStack
     about: About = field(init=False)
     _data: dict[str, Path] = field(default_factory=dict)
-    _programs: str = ""  # a folder for what launches compile for their evidence
+    _programs: str = ""  # a folder for what launches compile and others load
 
     def __post_init__(self) -> None:
         self.instruments = Instruments(self.device, self.say, self.until)
@@ -139,7 +139,7 @@ class Local:
 
         def watch(pids: int | Sequence[int], spawned_s: float) -> Monitor:
             monitor = self.instruments.monitor(pids, spawned_s, devices)
-            hear.watched(monitor)
+            hear.watch(monitor)
             return monitor
 
         record = launch(job, log, order.deadline_s, hear.progress, watch, tick=hear.tick, part=order.part)

@@ -23,16 +23,16 @@ class Observer:
     def begin(self, journal: Path, run: Mapping[str, Any], planned: int, done: Sequence[Record]) -> None:
         """The run begins; ``done`` are launches that its journal held already."""
 
-    def started(self, cell: Cell, launch: int) -> None:
+    def start(self, cell: Cell, launch: int) -> None:
         """A worker is about to be started."""
 
-    def watched(self, monitor: Monitor) -> None:
+    def watch(self, monitor: Monitor) -> None:
         """The worker is being sampled."""
 
     def progress(self, message: Mapping[str, Any]) -> None:
         """The worker said what it does, and perhaps how fast."""
 
-    def ended(self, record: Record, left_s: float | None) -> None:
+    def end(self, record: Record, left_s: float | None) -> None:
         """The launch is in the journal; ``left_s`` is an estimate of the seconds that the rest takes."""
 
     def close(self) -> Sequence[str]:
@@ -52,17 +52,17 @@ class Observers(Observer):
         self._begun = True
         self._each(lambda observer: observer.begin(journal, run, planned, done))
 
-    def started(self, cell: Cell, launch: int) -> None:
-        self._each(lambda observer: observer.started(cell, launch))
+    def start(self, cell: Cell, launch: int) -> None:
+        self._each(lambda observer: observer.start(cell, launch))
 
-    def watched(self, monitor: Monitor) -> None:
-        self._each(lambda observer: observer.watched(monitor))
+    def watch(self, monitor: Monitor) -> None:
+        self._each(lambda observer: observer.watch(monitor))
 
     def progress(self, message: Mapping[str, Any]) -> None:
         self._each(lambda observer: observer.progress(message))
 
-    def ended(self, record: Record, left_s: float | None) -> None:
-        self._each(lambda observer: observer.ended(record, left_s))
+    def end(self, record: Record, left_s: float | None) -> None:
+        self._each(lambda observer: observer.end(record, left_s))
 
     def close(self) -> list[str]:
         """The lines of all; once."""

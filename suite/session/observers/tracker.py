@@ -71,7 +71,7 @@ class Tracker(Observer):
         if self.problem:
             self.say(f"--track {self.target}: {clean(self.problem, 500)}. The run goes on, and tries again")
 
-    def ended(self, record: Record, left_s: float | None) -> None:
+    def end(self, record: Record, left_s: float | None) -> None:
         """Have the launch sent, and wait for that."""
         self._known += 1
         self._ask("launch", LAUNCH_S)

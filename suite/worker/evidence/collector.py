@@ -110,7 +110,7 @@ class Evidence:
             number, kept = loader.delivered, dict(loader.kept)  # which the batches that follow would change
             steps = LAST_STEPS if self.replays else 1
             batches = [next(loader) for _ in range(FP16_STEPS if self.subject.cell.precision == "fp16" else steps)]
-            replay = Replay.of(training, batches)
+            replay = Replay.of(training, batches, self.replays)
             self.replay = replay if self.replays else None
             check(replay.losses, training, "the last steps")
             host = {index: training.get(batch) for index, batch in kept.items()}

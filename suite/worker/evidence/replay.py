@@ -32,9 +32,9 @@ class Replay:
     losses: list[Any]
 
     @classmethod
-    def of(cls, training: Any, batches: list[Any]) -> Replay:
-        """Take the steps on these batches."""
-        state = {name: array.copy() for name, array in training.checkpoint().items()}
+    def of(cls, training: Any, batches: list[Any], replays: bool = True) -> Replay:
+        """Take the steps on these batches; without the state before them if nothing ``replays`` them."""
+        state = {name: array.copy() for name, array in training.checkpoint().items()} if replays else {}
         before = training.weights()
         losses = [training.step(batch) for batch in batches]
         training.fence(losses[-1])
