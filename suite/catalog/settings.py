@@ -21,7 +21,7 @@ SIZES = ("full", "small")
 RECIPES = ("study", "modern", "no-dropout", "linear", "lars", "lamb")
 ALLOCATORS = ("default", "cudaMallocAsync", "expandable", "preallocated", "unified")
 #: The free switches of a CPU (see `suite.plan.settings.tunings`), from none to all that are known to help.
-TUNINGS = ("installed", "memory", "arenas", "denormals", "tcmalloc", "known")
+TUNINGS = ("installed", "memory", "arenas", "denormals", "tcmalloc", "hugepages", "known")
 #: What drives a training: the suite's own loop in the framework, Keras on it, by `train_on_batch` or by `fit`, or
 #: another library of the framework's.
 INTERFACES = ("native", "keras", "keras-fit", "nnx", "lightning")
@@ -138,8 +138,8 @@ _ALL = (
     Setting(
         name="tuning", default="known", choices=TUNINGS, is_later=True, starts_at_default=False,
         help=f"free switches of a CPU, {_some(TUNINGS)}. installed sets none; known sets those that are known to help "
-        "(freed memory is kept, PyTorch flushes denormal numbers); memory, arenas, denormals and tcmalloc set one each "
-        "(default: known)", meaning="free switches of a CPU: `known`, `installed`, or one of them",
+        "(freed memory is kept, PyTorch flushes denormal numbers); memory, arenas, denormals and tcmalloc set one each, "
+        "and hugepages adds huge pages to known (default: known)", meaning="free switches of a CPU: `known`, `installed`, or one of them",
     ),
     Setting(
         name="interface", default="native", choices=INTERFACES, is_later=True, id_place=2,

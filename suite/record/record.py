@@ -129,11 +129,11 @@ class Record:
     to (id, seed, position in the order), ``data`` (name, kind, digest) and ``workload`` (parameters, FLOPs per sample,
     digest of the spec) what was trained, ``settings`` what the framework said it used, ``startup`` the seconds of each
     part from spawn to ready, ``loaded_s`` those to the end of a first step whose program another launch compiled (which
-    has no ``first_step_s`` then), ``memory`` bytes by kind, ``environment`` machine, versions and its digest, ``metrics``
-    what `suite.monitor` saw of host and GPUs, ``course`` the epochs of a cell that has a recipe, ``profile`` where the
-    time of a step went, ``ranks`` how the devices of a cell with several worked together, ``ledger`` what was counted
-    besides the windows, ``inference`` how the trained model answered. ``log`` holds the last lines of the worker's own
-    output when the launch failed.
+    has no ``first_step_s`` then), ``memory`` bytes by kind, ``environment`` machine, versions and its digest,
+    ``metrics`` what `suite.monitor` saw of host and GPUs, ``course`` the epochs of a cell that has a recipe,
+    ``profile`` where the time of a step went, ``ranks`` how the devices of a cell with several worked together,
+    ``ledger`` what was counted besides the windows, ``inference`` how the trained model answered. ``log`` holds the
+    last lines of the worker's own output when the launch failed.
     """
 
     cell: Cell

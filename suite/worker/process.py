@@ -130,14 +130,13 @@ class _Launch:
         loader = CountingLoader(self.loaders.batches(self.cell, source, self.device, training.put), self.job.seed)
         first_batch = next(loader)
         self._mark("first_batch_s")
-        self._describe(data, spec, loader, recipe)
+        self._describe(data, spec, loader, recipe, interfaces.describe_training(training))
         subject = Subject(
             self.cell, self.framework, self.module, self.device, spec, data, dropout, applied if recipe else None,
             rates, self.job.programs, self.team, self.job.plan.serves,
         )  # fmt: skip
         evidence = Evidence.begin(subject, self.send, program_digest(self.key), self.job, training)
         try:
-            self.settings |= interfaces.describe_training(training)
             self.compile_s = take_first_step(training, first_batch, subject, self.job, self.send)
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
             evidence.digest_delivered([training.get(batch) for batch in batches])
@@ -199,7 +198,9 @@ class _Launch:
             return None
         return self.team.alone_from(partial(self._training, spec, seed=self.job.seed, dropout=True), spec, batch)
 
-    def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None) -> None:
+    def _describe(
+        self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None, settings: dict[str, Any]
+    ) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
         environment = describe((*self.framework.DISTRIBUTIONS, *interfaces.distributions(self.cell)))
         if cores := os.environ.get(HOST_CORES):  # of which this process has some
@@ -209,7 +210,7 @@ class _Launch:
         environment["machine"]["gpus"] = [name] if (name := self.settings.pop("device_name", None)) else []
         workload = describe_workload(spec, self.cell.recipe, recipe)
         self.key = training_key(self.job, workload["digest"], data.digest, environment, self.device)
-        self.settings |= {
+        self.settings |= settings | {
             "loader": loader.settings,
             "kernels": kernels(self.module, self.cell, spec, numbers, self.device),
             "compute_type": numbers.compute,

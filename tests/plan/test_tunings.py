@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from suite.plan.cell import TUNINGS, Cell
@@ -33,6 +35,7 @@ def test_each_tuning_sets_its_own_switches_and_installed_none() -> None:
         "arenas": (arenas, False),
         "denormals": (set(), True),
         "tcmalloc": ({"LD_PRELOAD"}, True),
+        "hugepages": (kept | arenas | {"GLIBC_TUNABLES"}, True),
         "known": (kept | arenas, True),
     }
 
@@ -50,3 +53,25 @@ def test_what_cannot_be_had_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not lacking(LSTM.but(tuning="denormals"))
     monkeypatch.setattr(tunings, "TCMALLOC", "libnosuch.so.1")
     assert "libtcmalloc-minimal4" in lacking(LSTM.but(tuning="tcmalloc"))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "library", "words"),
+    [
+        ("always [madvise] never", ("glibc", "2.36"), ""),
+        ("always madvise [never]", ("glibc", "2.36"), "the kernel gives no huge pages"),
+        ("", ("glibc", "2.36"), "the kernel gives no huge pages"),
+        ("[always] madvise never", ("glibc", "2.31"), "need glibc 2.35 or newer; this is glibc 2.31"),
+        ("[always] madvise never", ("", ""), "this is another C library"),
+    ],
+)
+def test_huge_pages_are_had_from_the_kernel_and_from_glibc(
+    kernel: str, library: tuple[str, str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kernel:
+        (tmp_path / "enabled").write_text(kernel)
+    monkeypatch.setattr(tunings, "HUGE_PAGES_OF_KERNEL", tmp_path / "enabled")
+    monkeypatch.setattr(tunings, "libc_ver", lambda: library)
+    said = lacking(LSTM.but(tuning="hugepages"))
+    assert words in said
+    assert bool(words) == bool(said)

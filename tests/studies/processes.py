@@ -8,7 +8,8 @@ fast? With ``--loaded``, do those that load their program instead of compiling i
 
 A candidate's *spread* is the standard deviation of the logarithms of throughput between processes, without what all
 launches of a block share, and its *speed* the paired ratio to the usual launch. Both have 95 % intervals: the ratio of
-the spreads by a bootstrap over blocks, the speed by Student's t. What is in JOURNAL is not launched again, so that the study can be interrupted.
+the spreads by a bootstrap over blocks, the speed by Student's t. What is in JOURNAL is not launched again, so that the
+study can be interrupted.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -104,7 +105,7 @@ def measure(host: Local, cell: Cell, candidate: Candidate, block: int, folder: P
     variables = {**candidate.variables, interpreter_variable(cell.framework): str(wrapper)}
     plan = Plan().of_launch(0 if candidate.whole else WHOLE_BLOCKS)
     loads = candidate.loaded and block > 0
-    job = Job(cell, "", block, device="cpu", plan=plan, whole=block == 0, loads=loads)
+    job = Job(cell, "", block, device="cpu", plan=plan, whole=block == 0, reuses=loads)
     with patch.dict(os.environ, variables):
         record = host.launch(HostJob(job, LONGEST_S), folder / "log", Hear())
     if not record.outcome.ok or not record.samples_per_s or bool(record.loaded_s) != loads:

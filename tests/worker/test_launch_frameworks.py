@@ -108,7 +108,7 @@ def test_a_launch_that_times_training_alone_rests_on_one_with_the_whole_evidence
     programs = tmp_path / "programs"
 
     def launch_one(n: int) -> Record:
-        job = Job(cell, data, n, device="cpu", plan=plan.of_launch(n), whole=not n, loads=bool(n))
+        job = Job(cell, data, n, device="cpu", plan=plan.of_launch(n), whole=not n, reuses=bool(n))
         return launch(replace(job, programs=str(programs)), tmp_path / "log", 500.0)
 
     whole = launch_one(0)  # both from this process, whose variables are a part of the program

@@ -3,12 +3,14 @@
 ``known`` sets what is known to help, alike in all frameworks, and is the usual value, so that each framework gets its
 best honest chance. ``installed`` sets nothing: it is what a reader has who changes nothing. The others set one switch
 each: ``memory`` keeps freed memory, ``arenas`` chooses how many heaps glibc has, ``denormals`` flushes denormal numbers
-to zero, and ``tcmalloc`` takes the place of glibc's allocator, with denormal numbers flushed.
+to zero, and ``tcmalloc`` takes the place of glibc's allocator, with denormal numbers flushed. ``hugepages`` is
+``known`` on huge pages, of which one workload is measured (docs/method.md), so that it is not the usual value.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from platform import libc_ver
 
 from suite.plan.cell import Cell
 
@@ -29,17 +31,24 @@ ONE_ARENA, ARENAS_OF = "1", {("tensorflow", "imdb_lstm"): "8"}
 #: Found by the system's loader wherever it is installed; the worker looks whether it is loaded.
 TCMALLOC = "libtcmalloc_minimal.so.4"
 
+#: glibc asks for transparent huge pages, where the kernel gives them to those that ask.
+HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+HUGE_PAGES_OF_KERNEL = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+GLIBC_WITH_HUGE_PAGES = (2, 35)
+
+#: The tunings with all that is known to help.
+KNOWN = ("known", "hugepages")
 #: The tunings under which PyTorch flushes denormal numbers. TensorFlow and XLA do so by themselves on a CPU.
-FLUSHING = ("known", "denormals", "tcmalloc")
+FLUSHING = (*KNOWN, "denormals", "tcmalloc")
 
 
 def host_memory(cell: Cell) -> dict[str, str]:
     """The variables of the host's memory with which the cell's process starts, by its tuning."""
-    kept = KEPT if cell.tuning in ("known", "memory") else {}
+    kept = KEPT if cell.tuning in (*KNOWN, "memory") else {}
     arenas = ARENAS_OF.get((cell.framework, cell.workload), ONE_ARENA)
-    chosen = {ARENAS: arenas} if cell.tuning in ("known", "arenas") else {}
+    chosen = {ARENAS: arenas} if cell.tuning in (*KNOWN, "arenas") else {}
     loaded = {"LD_PRELOAD": TCMALLOC} if cell.tuning == "tcmalloc" else {}
-    return kept | chosen | loaded
+    return kept | chosen | loaded | (HUGE_PAGES if cell.tuning == "hugepages" else {})
 
 
 def flushes(cell: Cell) -> bool:
@@ -53,4 +62,13 @@ def lacking(cell: Cell) -> str:
         return "only PyTorch has a switch for denormal numbers; TensorFlow and XLA flush them by themselves on a CPU"
     if cell.tuning == "tcmalloc" and TCMALLOC not in Path("/proc/self/maps").read_text(encoding="utf-8"):
         return f"{TCMALLOC} is not loaded: install libtcmalloc-minimal4 (Debian, Ubuntu), and leave LD_PRELOAD unset"
-    return ""
+    return _why_no_huge_pages() if cell.tuning == "hugepages" else ""
+
+
+def _why_no_huge_pages() -> str:
+    """Why this process cannot have huge pages by glibc; empty if it can."""
+    name, version = libc_ver()
+    if name != "glibc" or tuple(map(int, version.split(".")[:2])) < GLIBC_WITH_HUGE_PAGES:
+        return f"huge pages need glibc 2.35 or newer; this is {name or 'another C library'} {version}".rstrip()
+    held = HUGE_PAGES_OF_KERNEL.read_text(encoding="utf-8") if HUGE_PAGES_OF_KERNEL.exists() else "[never]"
+    return f"the kernel gives no huge pages; {HUGE_PAGES_OF_KERNEL} must say madvise" if "[never]" in held else ""

@@ -25,7 +25,7 @@ PREFIXES = (
     "NVIDIA_TF32_", "OMP_", "ONEDNN_", "OPENBLAS_", "PJRT_", "PYTORCH_", "TCMALLOC_", "TF_", "TORCH_",
     "TORCHINDUCTOR_", "XLA_",
 )  # fmt: skip
-ALSO = ("LD_PRELOAD", "NPROC")
+ALSO = ("GLIBC_TUNABLES", "LD_PRELOAD", "NPROC")
 
 #: Exceptions: variables that name a place or a device, or that are set for one launch alone. The network interface of
 #: several devices is in the record's part `ranks`.

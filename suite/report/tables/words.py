@@ -43,11 +43,12 @@ def legend(tables: Sequence[Table]) -> str:
     """Returns the explanation of the columns, which goes once below all tables."""
     shown = {metric.name: metric for table in tables for metric in shown_metrics(table)}
     metrics = [each for each in METRICS.values() if each.headline or each.name in shown]
+    least = launches_needed(row for table in tables for row in table.group.rows)
     return (
         "*, bold: significantly the best of its column among rows of one precision and batch size; ties are "
         "marked too. n: launches (1/3: 1 of 3 succeeded). "
         f"ratio: samples/s relative to {_ratio_base(tables[0])}, within blocks; median (lowest{DASH}highest), or from "
-        f"{launches_needed(row for table in tables for row in table.group.rows)} blocks on the geometric mean (95 % interval) with a verdict. faster, slower: significant, and the "
+        f"{least} blocks on the geometric mean (95 % interval) with a verdict. faster, slower: significant, and the "
         "whole interval is beyond the margin. equal: the whole interval is within the margin. inconclusive: neither. "
         "The answer is corrected for the tests of all tables and settings together, so it may leave undecided what a "
         "table calls faster or slower. "

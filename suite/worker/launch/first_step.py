@@ -23,7 +23,7 @@ def loads_program(subject: Subject, job: Job) -> bool:
     cell = subject.cell
     alone = not (job.profile or subject.recipe or subject.team)
     rules = interfaces.native(cell) and cell.compile in FRAMEWORKS[cell.framework].keeps
-    return job.loads and alone and rules and subject.device == "cpu" and bool(subject.programs)
+    return job.reuses and alone and rules and subject.device == "cpu" and bool(subject.programs)
 
 
 def take_first_step(training: Any, batch: Any, subject: Subject, job: Job, send: Callable[..., None]) -> float | None:
