@@ -26,11 +26,10 @@ class Framework:
     """One framework. Its code is in the folders of its name in `suite.worker` and in a file of each workload.
 
     ``colour``, ``hatch``, ``marker`` and ``dashes`` (of SVG lines) are its look in every plot. ``compiles`` are its
-    compile modes, first the usual one, ``faster`` those of them that may be faster than it, and ``keeps`` those whose
-    program, on a CPU, a later process can load instead of compiling it. ``strategies`` are the ways in which several
-    devices train one model, with what its users call them; first the one with a process for each device, which an id
-    leaves out and others are compared with. A cell that names none gets ``usual_strategy``, else the first.
-    ``one_process`` are those that run all devices of a host in one process.
+    compile modes, first the usual one, and ``faster`` those of them that may be faster than it. ``strategies`` are the
+    ways in which several devices train one model, with what its users call them; first the one with a process for each
+    device, which an id leaves out and others are compared with. A cell that names none gets ``usual_strategy``, else
+    the first. ``one_process`` are those that run all devices of a host in one process.
 
     ``one_layout`` is the reason why it has one memory layout of images; empty where it has several.
     ``thread_variables`` are set to the number of threads where a cell asks for one, if no function can.
@@ -54,7 +53,6 @@ class Framework:
     compiles: tuple[str, ...]
     package: str
     faster: tuple[str, ...] = ()
-    keeps: tuple[str, ...] = ()
     strategies: Mapping[str, str] = field(default_factory=dict)
     usual_strategy: str = ""
     one_process: tuple[str, ...] = ()
@@ -110,7 +108,7 @@ TENSORFLOW = Framework(
 )  # fmt: skip
 JAX = Framework(
     "jax", "JAX", colour="#009E73", hatch="....", marker="^", dashes="2 4",
-    compiles=("compile", "nographs"), keeps=("compile",),
+    compiles=("compile", "nographs"),
     strategies={
         "shard-map": "shard_map", "jit": "jit and NamedSharding", "local": "one process", "split": "split layers",
     },

@@ -121,8 +121,7 @@ _DECLARED = (
         "1 means that loading costs nothing", label="loader efficiency", form=".2f", better=HIGHER, headline=True,
     ),
     Metric(
-        "first_step_s", "s", "time from everything being ready to the first loss, compiling included; none where a "
-        "launch loads what another compiled",
+        "first_step_s", "s", "time from everything being ready to the first loss, compiling included",
         read=lambda record: record.first_step_s, label="first step s", better=LOWER, marked=True, headline=True,
         launches=True,
     ),

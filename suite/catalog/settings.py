@@ -138,8 +138,9 @@ _ALL = (
     Setting(
         name="tuning", default="known", choices=TUNINGS, is_later=True, starts_at_default=False,
         help=f"free switches of a CPU, {_some(TUNINGS)}. installed sets none; known sets those that are known to help "
-        "(freed memory is kept, PyTorch flushes denormal numbers); memory, arenas, denormals and tcmalloc set one each, "
-        "and hugepages adds huge pages to known (default: known)", meaning="free switches of a CPU: `known`, `installed`, or one of them",
+        "(freed memory is kept, PyTorch flushes denormal numbers); memory, arenas, denormals and tcmalloc set one "
+        "each, and hugepages adds huge pages to known (default: known)",
+        meaning="free switches of a CPU: `known`, `installed`, one of them, or `hugepages`",
     ),
     Setting(
         name="interface", default="native", choices=INTERFACES, is_later=True, id_place=2,

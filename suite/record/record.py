@@ -128,12 +128,11 @@ class Record:
     ``launch`` counts the launches of a cell from 0, the control's from `CONTROL`. ``run`` describes the run it belongs
     to (id, seed, position in the order), ``data`` (name, kind, digest) and ``workload`` (parameters, FLOPs per sample,
     digest of the spec) what was trained, ``settings`` what the framework said it used, ``startup`` the seconds of each
-    part from spawn to ready, ``loaded_s`` those to the end of a first step whose program another launch compiled (which
-    has no ``first_step_s`` then), ``memory`` bytes by kind, ``environment`` machine, versions and its digest,
-    ``metrics`` what `suite.monitor` saw of host and GPUs, ``course`` the epochs of a cell that has a recipe,
-    ``profile`` where the time of a step went, ``ranks`` how the devices of a cell with several worked together,
-    ``ledger`` what was counted besides the windows, ``inference`` how the trained model answered. ``log`` holds the
-    last lines of the worker's own output when the launch failed.
+    part from spawn to ready, ``memory`` bytes by kind, ``environment`` machine, versions and its digest, ``metrics``
+    what `suite.monitor` saw of host and GPUs, ``course`` the epochs of a cell that has a recipe, ``profile`` where the
+    time of a step went, ``ranks`` how the devices of a cell with several worked together, ``ledger`` what was counted
+    besides the windows, ``inference`` how the trained model answered. ``log`` holds the last lines of the worker's own
+    output when the launch failed.
     """
 
     cell: Cell
@@ -148,7 +147,6 @@ class Record:
     startup: dict[str, Seconds] = field(default_factory=dict)
     compile_s: Seconds | None = None
     first_step_s: Seconds | None = None
-    loaded_s: Seconds | None = None
     phases: Annotated[dict[str, Phase], NAMED] = field(default_factory=dict)
     course: TrainingHistory | None = None
     profile: Profile | None = None
@@ -200,7 +198,7 @@ class Record:
     def to_json(self) -> dict[str, Any]:
         """The record as `json.dumps` takes it; NumPy numbers become plain ones."""
         values = {"schema": SCHEMA, **to_builtins(self, enc_hook=float)} | {"cell": self.cell.to_json()}
-        later_ones = [(values, name) for name in ("loaded_s", "ranks", "ledger", "inference")]
+        later_ones = [(values, name) for name in ("ranks", "ledger", "inference")]
         later_ones += [(values["identity"] or {}, name) for name in ("inference", "answered")]
         for part, name in later_ones:  # without them, as before there were any
             if part.get(name, part) is None:

@@ -137,7 +137,7 @@ class _Launch:
         )  # fmt: skip
         evidence = Evidence.begin(subject, self.send, program_digest(self.key), self.job, training)
         try:
-            self.compile_s = take_first_step(training, first_batch, subject, self.job, self.send)
+            self.compile_s = take_first_step(training, first_batch, subject, self.send)
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
             evidence.digest_delivered([training.get(batch) for batch in batches])
             memory = self._peak_memory() if not recipe and self.team and self.team.alone() else None  # of one model

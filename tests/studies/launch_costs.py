@@ -2,9 +2,8 @@
 
 Medians over launches by workload, framework and kind: *first* has the whole evidence and all phases, *whole* all
 phases, *lean* times training alone. *Start* is the interpreter, imports, data, model and first batch; *first step* has
-the compiling, or the loading of what another launch compiled; *windows* are all phases' warm-ups and windows,
-*evidence* that of identity. The *rest* is the peak rate, the check of precision, gaps, and the end of the process.
-``--write`` puts the table into results/README.md.
+the compiling; *windows* are all phases' warm-ups and windows, *evidence* that of identity. The *rest* is the peak rate,
+the check of precision, gaps, and the end of the process. ``--write`` puts the table into results/README.md.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -39,7 +38,7 @@ def seconds(record: Record) -> dict[str, float]:
     train, *others = (_seconds(record.phases[name]) for name in PHASES if name in record.phases)
     spent = {
         "start": sum(record.startup.values()),
-        "first step": record.first_step_s or record.loaded_s or 0.0,
+        "first step": record.first_step_s or 0.0,
         "train windows": train,
         "other windows": sum(others),
         "evidence": sum(record.identity.seconds.values()) if record.identity else 0.0,

@@ -3,8 +3,7 @@
 Most of the noise of a launch is that of its process: its windows agree, and another process of the same program is
 slower. Each candidate below is switched on alone, in all frameworks that know it, beside launches as they usually are.
 A block has one launch of each, one cell's together, in random order. They time training alone, and have the whole
-evidence in block 0. Two other questions have a candidate each: with ``--phases``, do launches with all phases train as
-fast? With ``--loaded``, do those that load their program instead of compiling it?
+evidence in block 0. With ``--phases`` there is one candidate instead, launches with all phases: do they train as fast?
 
 A candidate's *spread* is the standard deviation of the logarithms of throughput between processes, without what all
 launches of a block share, and its *speed* the paired ratio to the usual launch. Both have 95 % intervals: the ratio of
@@ -39,7 +38,7 @@ from suite.record.handover.order import HostJob
 from suite.session.hosts.local import Hear, Local
 from suite.session.launches.launch import interpreter
 
-USUAL, PHASES, LOADED = "as usual", "all phases", "program loaded"
+USUAL, PHASES = "as usual", "all phases"
 DRAWS = 4000
 FEWEST = 3  # blocks of which something is said, and candidates whose spreads can be told from the machine's
 
@@ -48,19 +47,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Candidate:
-    """What may make processes differ: variables, words before the interpreter, all phases, or a loaded program."""
+    """What may make processes differ: variables to set, words before the interpreter, or whole launches."""
 
     name: str
     variables: Mapping[str, str] = field(default_factory=dict)
     before: str = ""
     whole: bool = False
-    loaded: bool = False
     frameworks: tuple[str, ...] = ("pytorch", "tensorflow", "jax")
-
-    @property
-    def asked(self) -> str:
-        """The option that asks for it."""
-        return "phases" if self.whole else "loaded" if self.loaded else ""
 
 
 CANDIDATES = (
@@ -72,7 +65,6 @@ CANDIDATES = (
     Candidate("one inter-op thread", {"TF_NUM_INTEROP_THREADS": "1"}, frameworks=("tensorflow",)),
     Candidate("an environment 4 kB longer", {"SUITE_STUDY_PADDING": "x" * 4096}),
     Candidate(PHASES, whole=True),
-    Candidate(LOADED, loaded=True, frameworks=("jax",)),
 )
 
 
@@ -104,12 +96,11 @@ def measure(host: Local, cell: Cell, candidate: Candidate, block: int, folder: P
     wrapper.chmod(0o755)
     variables = {**candidate.variables, interpreter_variable(cell.framework): str(wrapper)}
     plan = Plan().of_launch(0 if candidate.whole else WHOLE_BLOCKS)
-    loads = candidate.loaded and block > 0
-    job = Job(cell, "", block, device="cpu", plan=plan, whole=block == 0, reuses=loads)
+    job = Job(cell, "", block, device="cpu", plan=plan, whole=block == 0)
     with patch.dict(os.environ, variables):
         record = host.launch(HostJob(job, LONGEST_S), folder / "log", Hear())
-    if not record.outcome.ok or not record.samples_per_s or bool(record.loaded_s) != loads:
-        print(f"{cell.id}, {candidate.name}: {record.outcome.reason or record.loaded_s}")
+    if not record.outcome.ok or not record.samples_per_s:
+        print(f"{cell.id}, {candidate.name}: {record.outcome.reason}")
         return None
     return Row(cell.id, candidate.name, block, record.samples_per_s)
 
@@ -160,7 +151,6 @@ def compare(rows: Sequence[Row], cell: str) -> Iterator[str]:
         if (found := {row.block: row.rate for row in rows if (row.cell, row.candidate) == (cell, name := each.name)})
     }
     blocks = sorted(set.intersection(*(set(found) for found in rates.values())))
-    blocks = blocks[LOADED in rates :]  # in the first one there is nothing yet to load
     logs = np.log([[found[block] for block in blocks] for found in rates.values()])
     picked = np.random.default_rng(0).integers(len(blocks), size=(DRAWS, len(blocks)))
     drawn, values = spreads(np.moveaxis(logs[:, picked], 0, -2)), spreads(logs)
@@ -196,7 +186,6 @@ def main() -> None:
     parser.add_argument("--size", default="full")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--phases", action="store_true", help="compare launches with all phases, and nothing else")
-    parser.add_argument("--loaded", action="store_true", help="compare launches that load their program, likewise")
     parser.add_argument("--data-dir")
     parser.add_argument("--report", action="store_true", help="launch nothing")
     options = parser.parse_args()
@@ -206,8 +195,7 @@ def main() -> None:
         for framework in options.framework or ["pytorch", "tensorflow", "jax"]
     ]
     if not options.report:
-        asked = "phases" if options.phases else "loaded" if options.loaded else ""
-        candidates = [CANDIDATES[0], *(each for each in CANDIDATES[1:] if each.asked == asked)]
+        candidates = [CANDIDATES[0], *(each for each in CANDIDATES[1:] if each.whole == options.phases)]
         run(planned(cells, options.blocks, options.seed, candidates), options.journal, options.data_dir)
     print(report(read(options.journal)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from suite.analysis.identity.verdicts import verdicts
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import WHOLE_BLOCKS, Plan
 from suite.record.handover.job import Job
-from suite.record.record import PHASES, Record
+from suite.record.record import PHASES
 from suite.session.launches.launch import ROOT, launch
 from suite.worker.evidence.replay import LAST_STEPS
 from suite.worker.launch.counting_loader import KEPT
@@ -21,8 +20,6 @@ from tests.launches import Launches, launched_cells
 from tests.processes import assert_public
 from workloads.data.cache import folder_of
 from workloads.spec import specification
-
-pytestmark = pytest.mark.long
 
 #: Those of a workload's launches that are compared: two of each, unless slow tests run.
 compared = pytest.mark.parametrize(
@@ -103,22 +100,13 @@ def test_a_launch_holds_all_evidence_of_identity(launches: Launches, workload: s
 def test_a_launch_that_times_training_alone_rests_on_one_with_the_whole_evidence(
     launches: Launches, tmp_path: Path
 ) -> None:
-    cell, plan = Cell("imdb_lstm", "jax", batch=16, size="small"), Plan(0.02, 2, 0.2)
+    cell, plan = Cell("imdb_lstm", "pytorch", batch=16, size="small"), Plan(0.02, 2, 0.2)
     data = str(folder_of(launches.data, specification(cell.workload).data, "synthetic"))
-    programs = tmp_path / "programs"
-
-    def launch_one(n: int) -> Record:
-        job = Job(cell, data, n, device="cpu", plan=plan.of_launch(n), whole=not n, reuses=bool(n))
-        return launch(replace(job, programs=str(programs)), tmp_path / "log", 500.0)
-
-    whole = launch_one(0)  # both from this process, whose variables are a part of the program
-    kept = {path.name for path in programs.glob("jit__step*-cache")}
-    lean = launch_one(WHOLE_BLOCKS)
+    whole, lean = (  # both from this process, whose variables are a part of the program
+        launch(Job(cell, data, n, device="cpu", plan=plan.of_launch(n), whole=not n), tmp_path / "log", 500.0)
+        for n in (0, WHOLE_BLOCKS)
+    )
     assert lean.outcome.ok, (lean.outcome, lean.log)
-    assert (bool(whole.compile_s), bool(whole.first_step_s), whole.loaded_s) == (True, True, None)
-    assert (lean.compile_s, lean.first_step_s) == (None, None)
-    assert lean.loaded_s, "it loads what the replay of the other compiled"
-    assert {path.name for path in programs.glob("jit__step*-cache")} == kept, "and compiles no step of its own"
     assert whole.identity
     assert lean.identity
     assert lean.identity.seconds.keys() == {"initial", "batches", "last"}

@@ -220,6 +220,6 @@ def break_even_steps(row: Row, group: Group) -> float | None:
 
 
 def first_and_step_s(row: Row) -> tuple[float, float]:
-    """The time to the first step and the time of a training step, in seconds, medians over launches that have them."""
-    first = median([seconds for record in row.ok if (seconds := record.first_step_s) is not None] or [0.0])
+    """The time to the first step and the time of a training step, in seconds, medians over launches."""
+    first = median(record.first_step_s or 0.0 for record in row.ok)
     return first, median(record.phases["train"].step_s for record in row.ok)

@@ -18,12 +18,12 @@ class Job:
     holds on a CPU, in bytes that the process may allocate. ``spawned_ns`` is the parent's monotonic clock just before
     it spawned the worker, which on one machine is the worker's clock too. ``epochs`` and ``target`` go before those of
     the cell's recipe; ``checkpoint`` is the file that such a training goes on from. ``programs`` is the run's folder
-    for programs compiled for evidence; a launch that ``reuses`` takes from there what it times, where that is possible,
-    and others compile it anew. ``profile`` asks for a profile after the windows, with the allocator's timeline and with
-    the compiler's output if asked; its files begin with ``traces``. ``workload_folder`` is where a workload from
-    outside of the repository is, as the user named it. On a ``trusted_network`` a server that obeys whoever connects
-    may be started. ``whole`` asks for the whole evidence; without it the launch rests on an earlier one of the same
-    program.
+    for programs compiled for evidence; what is timed is compiled anew in every launch. ``profile`` asks for a profile
+    after the windows, with the allocator's timeline and with the compiler's output if asked; its files begin with
+    ``traces``. ``workload_folder`` is where a workload from outside of the repository is, as the user named it.
+    On a
+    ``trusted_network`` a server that obeys whoever connects may be started. ``whole`` asks for the whole evidence;
+    without it the launch rests on an earlier one of the same program.
     """
 
     cell: Cell
@@ -44,7 +44,6 @@ class Job:
     workload_folder: str = ""
     trusted_network: bool = False
     whole: bool = True
-    reuses: bool = False
     spawned_ns: int = 0
 
     def dumps(self) -> str:

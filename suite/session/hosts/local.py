@@ -93,7 +93,7 @@ class Local:
     until: ExitStack
     about: About = field(init=False)
     _data: dict[str, Path] = field(default_factory=dict)
-    _programs: str = ""  # a folder for what launches compile and others load
+    _programs: str = ""  # a folder for what launches compile for their evidence
 
     def __post_init__(self) -> None:
         self.instruments = Instruments(self.device, self.say, self.until)

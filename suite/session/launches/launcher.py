@@ -71,8 +71,6 @@ class Launcher:
 
             due = job.cell not in self._proved or number == drawn_launch(cell, settings.seed)
             job = replace(job, whole=due and job.plan != batch_finder.PLAN)  # tries are not kept
-            # How long compiling takes, and its memory, by which a search may judge, others of the cell tell.
-            job = replace(job, reuses=job.plan.lean and not job.whole and not settings.search)
             record = self.host.launch(HostJob(job, deadline_s), log, Hear(progress, tick, self.observers.watch))
             if record.outcome.ok and job.whole:
                 self._proved.add(job.cell)
