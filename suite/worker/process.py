@@ -38,7 +38,6 @@ from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import group
 from suite.worker.launch.counting_loader import CountingLoader
 from suite.worker.launch.description import describe_workload, kernels, program_digest, training_key
-from suite.worker.launch.first_step import take_first_step
 from suite.worker.launch.inference import measure_inference
 from suite.worker.launch.outcome import check, classify
 from suite.worker.launch.phases import measure_phases, shift_spans
@@ -130,14 +129,14 @@ class _Launch:
         loader = CountingLoader(self.loaders.batches(self.cell, source, self.device, training.put), self.job.seed)
         first_batch = next(loader)
         self._mark("first_batch_s")
-        self._describe(data, spec, loader, recipe, interfaces.describe_training(training))
+        self._describe(data, spec, loader, recipe)
         subject = Subject(
             self.cell, self.framework, self.module, self.device, spec, data, dropout, applied if recipe else None,
             rates, self.job.programs, self.team, self.job.plan.serves,
         )  # fmt: skip
         evidence = Evidence.begin(subject, self.send, program_digest(self.key), self.job, training)
         try:
-            self.compile_s = take_first_step(training, first_batch, subject, self.send)
+            self._first_step(training, first_batch, train=not recipe)
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
             evidence.digest_delivered([training.get(batch) for batch in batches])
             memory = self._peak_memory() if not recipe and self.team and self.team.alone() else None  # of one model
@@ -198,9 +197,7 @@ class _Launch:
             return None
         return self.team.alone_from(partial(self._training, spec, seed=self.job.seed, dropout=True), spec, batch)
 
-    def _describe(
-        self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None, settings: dict[str, Any]
-    ) -> None:
+    def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
         environment = describe((*self.framework.DISTRIBUTIONS, *interfaces.distributions(self.cell)))
         if cores := os.environ.get(HOST_CORES):  # of which this process has some
@@ -210,7 +207,7 @@ class _Launch:
         environment["machine"]["gpus"] = [name] if (name := self.settings.pop("device_name", None)) else []
         workload = describe_workload(spec, self.cell.recipe, recipe)
         self.key = training_key(self.job, workload["digest"], data.digest, environment, self.device)
-        self.settings |= settings | {
+        self.settings |= {
             "loader": loader.settings,
             "kernels": kernels(self.module, self.cell, spec, numbers, self.device),
             "compute_type": numbers.compute,
@@ -226,6 +223,22 @@ class _Launch:
                 "workload": workload,
             }
         )
+
+    def _first_step(self, training: Any, batch: Any, train: bool) -> None:
+        self.send(progress="first step")
+        start = time.perf_counter_ns()
+        self.settings |= interfaces.describe_training(training)
+        compiled = training.compile(batch)
+        self.compile_s = _since(start) if compiled else None
+        self.send(part={"compile_s": self.compile_s})
+        if not train:
+            return
+        loss = training.step(batch)
+        training.fence(loss)
+        if self.team:
+            self.framework.reset_memory(self.device)  # of building a part of a model, and of cuDNN's trials
+        self.send(part={"first_step_s": _since(start)})
+        check([loss], training, "the first step")
 
     def _check_precision(self, evidence: Evidence) -> None:
         self.send(progress="precision")

@@ -35,6 +35,7 @@ def numbers_of(framework: str, folder: Path) -> tuple[Numbers, Given]:
     return numbers("own_flowers", framework)
 
 
+@pytest.mark.slow
 def test_prove_finds_both_mistakes_of_the_tutorial(folder: Path) -> None:
     (text,) = (block.text for block in blocks() if block.page.name == "port.md" and block.file == "jax.py")
     page = (Path(__file__).parents[2] / "docs" / "port.md").read_text(encoding="utf-8")

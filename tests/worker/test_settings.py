@@ -283,16 +283,15 @@ EXAMPLE = """
             seen[framework] = error > 1e-3 and bool(np.isfinite(losses).all())
     shapes = {"lstm/recurrent": (1, 4), "lstm/kernel": (1, 4), "lstm/bias": 4, "embedding/table": (2, 1)}
     weights = {name: np.ones(shape) for name, shape in (shapes | {"logits/kernel": (1, 1), "logits/bias": 1}).items()}
-    tokens = np.zeros((1, 2), int)
-    cell, logits = Cell("imdb_lstm", "jax", "pure-bf16"), lstm_logits(weights, tokens)
-    seen["lstm"] = lstm_error(cell, weights, tokens, logits) == 0
+    cell, tokens = Cell("imdb_lstm", "jax", "pure-bf16"), np.zeros((1, 2), int)
+    seen["lstm"] = lstm_error(cell, weights, tokens, lstm_logits(weights, tokens)) == 0
 """
 
 
 @pytest.mark.slow  # tests/contracts has a precision of its own
 def test_the_contributors_example_of_a_new_precision_trains_in_all_three(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    page = Path(__file__).parents[2] / "CONTRIBUTING.md"
+    (example,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     assert ask(tmp_path, "precisions", example, EXAMPLE) == dict.fromkeys((*FRAMEWORKS, "lstm"), True)
 
 

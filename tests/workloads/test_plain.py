@@ -17,13 +17,13 @@ from workloads.spec import specification
 pytestmark = pytest.mark.long
 
 TASKS = [
-    ("gpt_small", "train"),
     ("gpt_small", "decode"),
+    ("imdb_lstm", "train"),
     *(
         pytest.param(workload, task, marks=pytest.mark.slow)
         for workload, task in (
-            ("gpt_small", "infer"), ("imdb_transformer", "train"), ("imdb_transformer", "infer"),
-            ("imdb_lstm", "infer"), ("imdb_lstm", "train"), ("cifar100_cnn", "train"), ("cifar100_cnn", "infer"),
+            ("gpt_small", "train"), ("gpt_small", "infer"), ("imdb_transformer", "train"),
+            ("imdb_transformer", "infer"), ("imdb_lstm", "infer"), ("cifar100_cnn", "train"), ("cifar100_cnn", "infer"),
         )
     ),
 ]  # fmt: skip
