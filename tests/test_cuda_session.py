@@ -11,6 +11,8 @@ import pytest
 
 from suite.session.launches.launch import ROOT
 
+pytestmark = pytest.mark.launches
+
 
 @pytest.fixture
 def rehearse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,7 +31,6 @@ from tests.export.conftest import free_port, get, serving
 from tests.export.test_export_prometheus import samples
 from tests.records import HOSTILE
 
-pytestmark = pytest.mark.long
 
 pytest.importorskip("prometheus_client", reason="needs prometheus_client, of the extra test")
 
@@ -59,6 +59,12 @@ class Watching:
         host = [{"cpu_s": 10.0, "rss_bytes": 5e8}, {"cpu_s": 11.0, "rss_bytes": 6e8}]
         self.host = [Sample(now_s - 0.5, host[0]), Sample(now_s, host[1])]
         return self
+
+
+@pytest.fixture(autouse=True)
+def soon_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server looks every half a second whether it is to end: here more often."""
+    monkeypatch.setattr(live_server.Server, "serve_forever", partialmethod(live_server.Server.serve_forever, 0.02))
 
 
 @pytest.fixture

@@ -10,7 +10,10 @@ from suite.releases.__main__ import main
 from suite.releases.index import Release, releases, resolve
 from suite.releases.tools import ReleaseError
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the stand-in's wheels are of that machine")
+pytestmark = [
+    pytest.mark.launches,
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="the stand-in's wheels are of that machine"),
+]
 
 
 def wheel(version: str, minor: int = 13, machine: str = "x86_64", **more: object) -> dict[str, object]:

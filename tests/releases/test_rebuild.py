@@ -18,6 +18,8 @@ from suite.reproduce.releases import rebuild
 from tests import records
 from tests.releases.conftest import MINOR
 
+pytestmark = pytest.mark.launches
+
 NAMES = ("flax", "grain", "jax", "keras", "msgspec", "numpy", "optax", "psutil")
 HEAD = f"# CPython 3.{MINOR}\n"
 LOCK = HEAD + "".join(f"{name}==1.0 --hash=sha256:{'a' * 64}\n" for name in NAMES)

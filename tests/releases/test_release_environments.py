@@ -29,6 +29,8 @@ from suite.releases.tools import ReleaseError, UnresolvedError
 from suite.session.launches import interpreters
 from suite.session.launches.launch import LaunchError, interpreter
 
+pytestmark = pytest.mark.launches
+
 ROOT = Path(__file__).parents[2]
 
 
