@@ -31,7 +31,6 @@ from tests.export.conftest import free_port, get, serving
 from tests.export.test_export_prometheus import samples
 from tests.records import HOSTILE
 
-
 pytest.importorskip("prometheus_client", reason="needs prometheus_client, of the extra test")
 
 DASHBOARDS = Path(__file__).parents[2] / "dashboards"
