@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import socket
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -82,6 +86,24 @@ def test_a_log_without_end_is_cut_in_its_middle(run: Callable[..., Told], monkey
     assert told.log.startswith("the beginning\n")
     assert "bytes are left out here" in told.log
     assert told.record.log[-1] == "the end"
+
+
+def test_what_is_written_during_the_cut_stays(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"begin\n" + b"x" * logs.MOST_BYTES)
+
+    class Disturbed(io.BufferedRandom):
+        def read(self, size: int | None = -1) -> bytes:
+            found = super().read(size)
+            if size == logs.TAIL_BYTES:
+                with path.open("ab") as worker:
+                    worker.write(b"more\n")
+            return found
+
+    logs.cut(cast("Path", SimpleNamespace(open=lambda _: Disturbed(io.FileIO(path, "r+")))))
+    assert path.stat().st_size < logs.MOST_BYTES
+    assert path.read_bytes().startswith(b"begin\n")
+    assert path.read_bytes().endswith(b"x" + b"more\n")
 
 
 def test_a_worker_that_does_not_end_after_its_last_word_is_ended(

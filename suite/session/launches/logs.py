@@ -18,7 +18,7 @@ LINES, LINE_LETTERS, READ_BYTES = 40, 1000, 1 << 16
 def cut(log: Path, most: int = MOST_BYTES) -> None:
     """Leave out the middle of a log that is longer than ``most`` bytes.
 
-    Its writer must append; it may go on, and loses only what it writes during the cut.
+    Its writer must append; it may go on. What it writes meanwhile is moved up too, but for the moment of truncating.
     """
     with contextlib.suppress(OSError), log.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
@@ -27,11 +27,15 @@ def cut(log: Path, most: int = MOST_BYTES) -> None:
         file.seek(0)
         head = file.read(HEAD_BYTES)
         file.seek(size - TAIL_BYTES)
-        shortened = head + f"\n... {size - HEAD_BYTES - TAIL_BYTES} bytes are left out here ...\n".encode()
-        shortened += file.read(TAIL_BYTES)
-        file.truncate(0)
+        kept = head + f"\n... {size - HEAD_BYTES - TAIL_BYTES} bytes are left out here ...\n".encode()
+        kept += file.read(TAIL_BYTES)
         file.seek(0)
-        file.write(shortened)
+        file.write(kept)
+        file.seek(size)
+        late = file.read()
+        file.seek(len(kept))
+        file.write(late)
+        file.truncate()
 
 
 def tail(log: Path) -> list[str]:
