@@ -20,8 +20,8 @@ from workloads.spec import WORKLOADS, read_declaration
 SIZES = ("full", "small")
 RECIPES = ("study", "modern", "no-dropout", "linear", "lars", "lamb")
 ALLOCATORS = ("default", "cudaMallocAsync", "expandable", "preallocated", "unified")
-#: The free switches of a CPU (see `suite.plan.settings.tunings`), from none to all that are known to help.
-TUNINGS = ("installed", "memory", "arenas", "denormals", "tcmalloc", "hugepages", "known")
+#: The free switches of a CPU (see `suite.plan.settings.tunings`), from none to all that are known to help, and more.
+TUNINGS = ("installed", "memory", "arenas", "denormals", "tcmalloc", "known", "hugepages")
 #: What drives a training: the suite's own loop in the framework, Keras on it, by `train_on_batch` or by `fit`, or
 #: another library of the framework's.
 INTERFACES = ("native", "keras", "keras-fit", "nnx", "lightning")
