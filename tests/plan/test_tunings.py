@@ -14,6 +14,7 @@ from suite.plan.sweeps.sweep import parse_values, swept, usual
 from suite.profile.chosen import parse_cell
 
 LSTM = Cell("imdb_lstm", "pytorch", batch=64)
+ASKED = "glibc.malloc.hugetlb=1"
 
 
 def test_the_usual_tuning_changes_no_id_and_no_record() -> None:
@@ -56,22 +57,26 @@ def test_what_cannot_be_had_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "library", "words"),
+    ("kernel", "library", "variable", "words"),
     [
-        ("always [madvise] never", ("glibc", "2.36"), ""),
-        ("always madvise [never]", ("glibc", "2.36"), "the kernel gives no huge pages"),
-        ("", ("glibc", "2.36"), "the kernel gives no huge pages"),
-        ("[always] madvise never", ("glibc", "2.31"), "need glibc 2.35 or newer; this is glibc 2.31"),
-        ("[always] madvise never", ("", ""), "this is another C library"),
+        ("always [madvise] never", ("glibc", "2.36"), ASKED, ""),
+        ("always [madvise] never", ("glibc", "2.36"), f"glibc.malloc.check=0:{ASKED}", ""),
+        ("always [madvise] never", ("glibc", "2.36"), "glibc.malloc.check=0", "GLIBC_TUNABLES has a value of your own"),
+        ("always madvise [never]", ("glibc", "2.36"), ASKED, "says madvise; it says always madvise [never]"),
+        ("[always] madvise never", ("glibc", "2.36"), ASKED, "says madvise; it says [always]"),
+        ("", ("glibc", "2.36"), ASKED, "it says nothing"),
+        ("always [madvise] never", ("glibc", "2.31"), ASKED, "need glibc 2.35 or newer; this is glibc 2.31"),
+        ("always [madvise] never", ("", ""), ASKED, "this is another C library"),
     ],
 )
 def test_huge_pages_are_had_from_the_kernel_and_from_glibc(
-    kernel: str, library: tuple[str, str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kernel: str, library: tuple[str, str], variable: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kernel:
         (tmp_path / "enabled").write_text(kernel)
     monkeypatch.setattr(tunings, "HUGE_PAGES_OF_KERNEL", tmp_path / "enabled")
     monkeypatch.setattr(tunings, "libc_ver", lambda: library)
+    monkeypatch.setenv("GLIBC_TUNABLES", variable)
     said = lacking(LSTM.but(tuning="hugepages"))
     assert words in said
     assert bool(words) == bool(said)

@@ -6,9 +6,9 @@ A block has one launch of each, one cell's together, in random order. They time 
 evidence in block 0. With ``--phases`` there is one candidate instead, launches with all phases: do they train as fast?
 
 A candidate's *spread* is the standard deviation of the logarithms of throughput between processes, without what all
-launches of a block share, and its *speed* the paired ratio to the usual launch. Both have 95 % intervals: the ratio of
-the spreads by a bootstrap over blocks, the speed by Student's t. What is in JOURNAL is not launched again, so that the
-study can be interrupted.
+launches of a block share and without a drift of its own, and its *speed* the paired ratio to the usual launch. Both
+have 95 % intervals: the ratio of the spreads by a bootstrap over blocks, the speed by Student's t. What is in JOURNAL
+is not launched again, so that the study can be interrupted.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -28,6 +28,7 @@ from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import detrend
 
 from suite.analysis.statistics.inference import interval
 from suite.plan.cell import Cell
@@ -152,8 +153,9 @@ def compare(rows: Sequence[Row], cell: str) -> Iterator[str]:
     }
     blocks = sorted(set.intersection(*(set(found) for found in rates.values())))
     logs = np.log([[found[block] for block in blocks] for found in rates.values()])
+    apart = detrend(logs) if len(blocks) >= FEWEST else logs
     picked = np.random.default_rng(0).integers(len(blocks), size=(DRAWS, len(blocks)))
-    drawn, values = spreads(np.moveaxis(logs[:, picked], 0, -2)), spreads(logs)
+    drawn, values = spreads(np.moveaxis(apart[:, picked], 0, -2)), spreads(apart)
     for at, name in enumerate(rates):
         cells = [cell, name, str(len(blocks)), f"{values[at]:.1%}"]
         if name == USUAL or len(blocks) < FEWEST:

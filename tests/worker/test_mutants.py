@@ -59,8 +59,8 @@ def one_thread() -> Iterator[None]:
 #: The only one of ResNet-18, which takes longest; that its statistics agree is shown by `test_recipes` in every run.
 #: And launches of two processes; `test_several_devices` compares those of each framework in every run.
 #: And the Transformer, whose launches are longer; `fingerprint` and `float64` notice another model in three kinds more.
-#: And what takes most passes: dropout's spread is shown by `test_evidence`, scores by `test_recipes`.
-SLOW = ("batch normalisation", "several devices", "attention", "dropout", "evaluation")
+#: And that of scores, which `test_recipes` compares in every run.
+SLOW = ("batch normalisation", "several devices", "attention", "evaluation")
 
 
 @pytest.mark.parametrize(

@@ -102,12 +102,7 @@ def agree(workload: str, framework: str, strategy: str, devices: int, folder: Pa
 
 
 @pytest.mark.parametrize(
-    ("framework", "strategy"),
-    [
-        # A launch of it with two devices is in every run: tests/worker/test_listening.py.
-        pytest.param(*each, marks=[pytest.mark.slow] if "multiworker" in each else [])
-        for each in dict.fromkeys([*REFERENCE_STRATEGY.items(), *USUAL_STRATEGY.items()])
-    ],
+    ("framework", "strategy"), dict.fromkeys([*REFERENCE_STRATEGY.items(), *USUAL_STRATEGY.items()])
 )
 def test_two_devices_compute_what_one_does(framework: str, strategy: str, folder: Path) -> None:
     agree("imdb_lstm", framework, strategy, 2, folder)

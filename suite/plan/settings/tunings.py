@@ -9,6 +9,7 @@ to zero, and ``tcmalloc`` takes the place of glibc's allocator, with denormal nu
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from platform import libc_ver
 
@@ -70,5 +71,10 @@ def _why_no_huge_pages() -> str:
     name, version = libc_ver()
     if name != "glibc" or tuple(map(int, version.split(".")[:2])) < GLIBC_WITH_HUGE_PAGES:
         return f"huge pages need glibc 2.35 or newer; this is {name or 'another C library'} {version}".rstrip()
-    held = HUGE_PAGES_OF_KERNEL.read_text(encoding="utf-8") if HUGE_PAGES_OF_KERNEL.exists() else "[never]"
-    return f"the kernel gives no huge pages; {HUGE_PAGES_OF_KERNEL} must say madvise" if "[never]" in held else ""
+    held = HUGE_PAGES_OF_KERNEL.read_text(encoding="utf-8") if HUGE_PAGES_OF_KERNEL.exists() else ""
+    if "[madvise]" not in held:  # with "always" all tunings have them, and glibc asks for nothing
+        said = held.strip() or "nothing"
+        return f"glibc asks for huge pages only where {HUGE_PAGES_OF_KERNEL} says madvise; it says {said}"
+    ((variable, value),) = HUGE_PAGES.items()
+    asked = value in os.environ.get(variable, "").split(":")
+    return "" if asked else f"{variable} has a value of your own, which stands; unset it, or add {value}"
