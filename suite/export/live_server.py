@@ -28,7 +28,7 @@ class Server(ThreadingMixIn, WSGIServer):
 
     daemon_threads = True
     block_on_close = False
-    request_queue_size = 128  # with the five of `socketserver`, one of many at a time tries again after a second
+    request_queue_size = 128  # clients beyond the five of `socketserver` try again after a second
 
     def __init__(self, host: str, port: int, application: Any) -> None:
         self._open: dict[Any, float] = {}  # until when each may last, the oldest first

@@ -34,6 +34,7 @@ from suite.analysis.statistics.inference import interval
 from suite.plan.cell import Cell
 from suite.plan.measuring import LONGEST_S, WHOLE_BLOCKS, Plan
 from suite.plan.settings.frameworks import interpreter_variable
+from suite.plan.settings.tunings import HUGE_PAGES
 from suite.record.handover.job import Job
 from suite.record.handover.order import HostJob
 from suite.session.hosts.local import Hear, Local
@@ -60,7 +61,7 @@ class Candidate:
 CANDIDATES = (
     Candidate(USUAL),
     Candidate("no randomised addresses", before="setarch -R"),
-    Candidate("huge pages", {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
+    Candidate("huge pages", HUGE_PAGES),
     Candidate("eight arenas", {"MALLOC_ARENA_MAX": "8"}),
     Candidate("threads bound to cores", {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}, frameworks=("pytorch",)),
     Candidate("one inter-op thread", {"TF_NUM_INTEROP_THREADS": "1"}, frameworks=("tensorflow",)),
