@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from suite.plan.cell import FRAMEWORKS, Cell
-from suite.plan.measuring import CONTROL
+from suite.plan.measuring import CONTROL, FIRST_LOOK, REPEAT, REPEATED_MOST
 
 
 def shard(cells: Sequence[Cell], part: int, parts: int) -> tuple[Cell, ...]:
@@ -31,6 +31,17 @@ def blocks(cells: Sequence[Cell], launches: int, seed: int, control: bool = Fals
         random.Random(f"{seed}/{block}").shuffle(shuffled)  # noqa: S311 - an order, not a secret
         order += shuffled
     return order
+
+
+def launch_id(cell: Cell, number: int) -> str:
+    """The id of a launch: its cell's, and ``launch3`` or ``control3``, with ``-repeat`` where it takes their place."""
+    copy = "control" if number % REPEAT >= CONTROL else "launch"
+    return f"{cell.id}-{copy}{number % CONTROL}{'-repeat' if number >= REPEAT else ''}"
+
+
+def repeats_allowed(copies: int, block: int) -> int:
+    """How many launches a run may have measured again by the end of a block that has so many ``copies`` of cells."""
+    return int(copies * max(FIRST_LOOK, block + 1) * REPEATED_MOST)
 
 
 def framework_of_control(cells: Iterable[Cell]) -> str:

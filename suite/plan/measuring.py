@@ -13,6 +13,15 @@ from suite.plan.schema import decode
 #: Launches from this number on are a second copy of their cell, in the same blocks: the A/A control.
 CONTROL = 1000
 
+#: A launch from this number on takes the place of a disturbed one, at the end of its block: that one's number and this.
+REPEAT = 2000
+
+#: The number of launches that only read from the disk what the others need; they are no part of a run.
+WARM_UP = 9999
+
+#: A run measures at most this share of its planned launches again.
+REPEATED_MOST = 1 / 3
+
 #: Launches from which `suite.compare` tests for significance, so that a control makes sense.
 LEAST_TESTED = 6
 
@@ -77,9 +86,9 @@ class Plan:
         """Whether its launches also answer requests."""
         return any(catalog.PHASES[name].serves for name in self.phases)
 
-    def of_launch(self, number: int) -> Plan:
+    def of_launch(self, number: int, whole_blocks: int = WHOLE_BLOCKS) -> Plan:
         """The plan of the launch with this number: its phases are those that its block needs, unless chosen."""
-        lean = number >= CONTROL or number >= WHOLE_BLOCKS
+        lean = number % REPEAT >= whole_blocks  # a control's too
         return replace(self, phases=PHASES[:1]) if lean and not self.chosen else self
 
     def to_json(self) -> dict[str, Any]:

@@ -8,13 +8,21 @@ restored.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from suite.plan.blocks import launch_id
+from suite.plan.cell import Cell
+from suite.plan.measuring import CONTROL, REPEAT
+
 HERE = Path(__file__).resolve().parents[1]
+
+#: The cell and the number of each launch, by its id.
+Launches = dict[str, tuple[Cell, int]]
 
 #: Options of other plugins: their harmless values, and what any other value does.
 REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -50,16 +58,53 @@ def broken_by(config: pytest.Config) -> str:
 
 def restore(items: list[pytest.Item], test: str, planned: Sequence[str]) -> None:
     """Sort the launches among the items into the planned order; other items keep their places."""
-    indices = [at for at, item in enumerate(items) if _is_launch(item, test)]
+    indices = [at for at, item in enumerate(items) if is_launch(item, test)]
     numbers = {name: number for number, name in enumerate(planned)}
     ordered = sorted((items[at] for at in indices), key=lambda item: numbers[_launch_id(item)])
     for at, item in zip(indices, ordered, strict=True):
         items[at] = item
 
 
+def replace_cells(session: pytest.Session, test: str, launches: Launches, change: Callable[[Cell], Cell]) -> None:
+    """Put launches of changed cells in place of the session's launches; ``launches`` are those of all ids."""
+    for at, item in enumerate(session.items):
+        if is_launch(item, test):
+            cell, number = launches.pop(_launch_id(item))
+            session.items[at] = _make_item(item, launches, change(cell), number)
+
+
+def add_repeats(session: pytest.Session, test: str, launches: Launches) -> None:
+    """Add to the end of each block the launches that may take the place of its own; a run passes over most of them."""
+    items: list[pytest.Item] = []
+    block: list[pytest.Item] = []
+    for item in [*session.items, None]:
+        number = launches[_launch_id(item)][1] % CONTROL if item and is_launch(item, test) else None
+        if block and number != launches[_launch_id(block[0])][1] % CONTROL:
+            for one in block:
+                cell, launch = launches[_launch_id(one)]
+                items.append(_make_item(one, launches, cell, REPEAT + launch))
+            block = []
+        if item:
+            items.append(item)
+            block += [item] if number is not None else []
+    session.items[:] = items
+
+
+def _make_item(item: pytest.Item, launches: Launches, cell: Cell, number: int) -> pytest.Item:
+    """A test item like this one for another launch, which is added to ``launches``."""
+    name = launch_id(cell, number)
+    launches[name] = (cell, number)
+    spec = item.callspec  # type: ignore[attr-defined]
+    spec = replace(spec, params=spec.params | {"launch_id": name}, _idlist=[name])
+    test: str = item.originalname  # type: ignore[attr-defined]
+    return pytest.Function.from_parent(
+        item.parent, name=f"{test}[{name}]", callspec=spec, fixtureinfo=item._fixtureinfo, originalname=test,  # type: ignore[attr-defined]
+    )  # fmt: skip
+
+
 def planned_ids(items: Sequence[pytest.Item], test: str, planned: Sequence[str]) -> list[str]:
     """The ids of the launches among the items, in the order in which they are to run."""
-    chosen = {_launch_id(item) for item in items if _is_launch(item, test)}
+    chosen = {_launch_id(item) for item in items if is_launch(item, test)}
     return [name for name in planned if name in chosen]
 
 
@@ -69,7 +114,8 @@ def _names_suite(config: pytest.Config) -> bool:
     return any(place == HERE or HERE in place.parents or place in HERE.parents for place in paths)
 
 
-def _is_launch(item: pytest.Item, test: str) -> bool:
+def is_launch(item: pytest.Item, test: str) -> bool:
+    """Whether an item is a launch of the suite."""
     return getattr(item, "originalname", "") == test and hasattr(item, "callspec")
 
 

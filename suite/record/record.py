@@ -17,7 +17,7 @@ from msgspec import Meta, to_builtins
 
 from suite.catalog.phases import PHASES as CATALOG
 from suite.plan.cell import Cell
-from suite.plan.measuring import CONTROL
+from suite.plan.measuring import CONTROL, REPEAT
 from suite.plan.schema import SchemaError, decode, step_into
 from suite.record.inference import Inference
 from suite.record.parts.bounds import explain, outside
@@ -125,14 +125,15 @@ class Phase:
 class Record:
     """What one launch found.
 
-    ``launch`` counts the launches of a cell from 0, the control's from `CONTROL`. ``run`` describes the run it belongs
-    to (id, seed, position in the order), ``data`` (name, kind, digest) and ``workload`` (parameters, FLOPs per sample,
-    digest of the spec) what was trained, ``settings`` what the framework said it used, ``startup`` the seconds of each
-    part from spawn to ready, ``memory`` bytes by kind, ``environment`` machine, versions and its digest, ``metrics``
-    what `suite.monitor` saw of host and GPUs, ``course`` the epochs of a cell that has a recipe, ``profile`` where the
-    time of a step went, ``ranks`` how the devices of a cell with several worked together, ``ledger`` what was counted
-    besides the windows, ``inference`` how the trained model answered. ``log`` holds the last lines of the worker's own
-    output when the launch failed.
+    ``launch`` counts the launches of a cell from 0, the control's from `CONTROL`; one that takes the place of a
+    disturbed launch has that one's number and `REPEAT`. ``run`` describes the run it belongs to (id, seed, position in
+    the order), ``data`` (name, kind, digest) and ``workload`` (parameters, FLOPs per sample, digest of the spec) what
+    was trained, ``settings`` what the framework said it used, ``startup`` the seconds of each part from spawn to ready,
+    ``memory`` bytes by kind, ``environment`` machine, versions and its digest, ``metrics`` what `suite.monitor` saw of
+    host and GPUs, ``course`` the epochs of a cell that has a recipe, ``profile`` where the time of a step went,
+    ``ranks`` how the devices of a cell with several worked together, ``ledger`` what was counted besides the windows,
+    ``inference`` how the trained model answered. ``log`` holds the last lines of the worker's own output when the
+    launch failed.
     """
 
     cell: Cell
@@ -167,7 +168,12 @@ class Record:
     @property
     def control(self) -> bool:
         """Whether this launch is of the A/A control."""
-        return self.launch >= CONTROL
+        return self.launch % REPEAT >= CONTROL
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether this launch takes the place of a disturbed one."""
+        return self.launch >= REPEAT
 
     @property
     def block(self) -> int:

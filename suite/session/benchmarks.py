@@ -12,7 +12,7 @@ from pytest_benchmark import plugin as benchmarks
 from pytest_benchmark.stats import Stats
 from pytest_benchmark.utils import get_commit_info, get_machine_id
 
-from suite.plan.measuring import CONTROL
+from suite.plan.blocks import launch_id
 from suite.record.files.saved import SCHEMA
 from suite.record.record import Record
 from suite.session.run import Run
@@ -45,8 +45,7 @@ def content(run: Run) -> dict[str, Any]:
 def _entries(records: Iterable[Record]) -> Iterable[dict[str, Any]]:
     for record in records:
         if record.outcome.ok:
-            number = f"control{record.block}" if record.launch >= CONTROL else f"launch{record.launch}"
-            launch = f"{record.cell.id}-{number}"
+            launch = launch_id(record.cell, record.launch)
             stats = Stats()
             for seconds in record.phases["train"].step_times_s:
                 stats.update(seconds)

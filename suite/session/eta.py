@@ -1,7 +1,7 @@
 """How long the rest of a run takes, estimated from the launches that it has made.
 
-A launch of a cell takes as long as the one before. For a cell that has not run yet, a guess is scaled by
-how far the guesses for similar cells were off.
+A launch of a cell takes as long as the last one that measured the same phases. For a cell that has not run yet, a guess
+is scaled by how far the guesses for similar cells were off.
 
 The constants of the guesses were set with runs that were measured before the change of the allocator's settings of
 2026-11-22, which made JAX's full CNN faster on a CPU.
@@ -10,10 +10,12 @@ The constants of the guesses were set with runs that were measured before the ch
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from suite.catalog.phases import TRAIN
 from suite.catalog.precisions import PRECISIONS
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import COMPILES_OF, USUAL_COMPILE, Cell
@@ -35,6 +37,9 @@ SLOW_TRAINING = {("cifar100_cnn", "jax"): 4.5}  # on a CPU, where XLA's convolut
 SEVERAL, SEVERAL_OF = 1.4, {"jax": 2.0}
 SEARCHING = 8  # tries of a search for the largest batch
 
+#: How long a launch that times training alone takes, as a share of one with all phases (run 0031: .2 to .5).
+LEAN = 0.5
+
 #: Longer than any launch takes: a year.
 LONGEST_S = 366 * 86_400.0
 
@@ -48,12 +53,12 @@ class Eta:
 
     plan: Plan
     cpu: bool
-    _launches: list[tuple[Cell, float]] = field(default_factory=list)
+    _launches: dict[bool, list[tuple[Cell, float]]] = field(default_factory=lambda: {False: [], True: []})
     _searches: list[tuple[Cell, float]] = field(default_factory=list)
 
-    def add(self, cell: Cell, seconds: float, searching_s: float = 0.0) -> None:
+    def add(self, cell: Cell, seconds: float, searching_s: float = 0.0, *, lean: bool = False) -> None:
         """Note how long a launch took; ``searching_s`` of it went into the search for the largest batch."""
-        self._launches.append((cell, seconds - searching_s))
+        self._launches[lean].append((cell, seconds - searching_s))
         if searching_s:
             self._searches.append((cell, searching_s))
 
@@ -62,24 +67,36 @@ class Eta:
         for record in records:
             took_s, searching_s = (_seconds(record.run.get(name)) for name in ("took_s", "searching_s"))
             if took_s > searching_s:
-                self.add(record.cell, took_s, searching_s)
+                self.add(record.cell, took_s, searching_s, lean=is_lean(record))
+
+    def has(self, cell: Cell, *, lean: bool) -> bool:
+        """Whether there is a launch of this kind of this cell."""
+        return any(other == cell for other, _ in self._launches[lean])
 
     @property
     def known(self) -> bool:
         """Whether there are enough launches for an estimate."""
-        return len(self._launches) >= LEAST
+        return sum(map(len, self._launches.values())) >= LEAST
 
-    def left_s(self, launches: Iterable[Cell], searches: Iterable[Cell] = ()) -> float:
-        """Seconds that these launches and searches for the largest batch will take together."""
-        cells: dict[Cell, int] = {}
-        for cell in launches:
-            cells[cell] = cells.get(cell, 0) + 1
-        launching_s = sum(count * self._estimate_s(cell, self._launches, 1) for cell, count in cells.items())
+    def left_s(self, launches: Iterable[tuple[Cell, bool]], searches: Iterable[Cell] = ()) -> float:
+        """Seconds that these launches and searches for the largest batch will take together.
+
+        Each launch is a cell, and whether it times training alone.
+        """
+        counts = Counter(launches)
+        launching_s = sum(count * self._launch_s(*launch) for launch, count in counts.items())
         return launching_s + sum(self._estimate_s(cell, self._searches, SEARCHING) for cell in searches)
+
+    def _launch_s(self, cell: Cell, lean: bool) -> float:
+        """The seconds of one launch, from those of its own kind if there are any of its cell."""
+        other = self.has(cell, lean=not lean) or not self._launches[lean]
+        kind = not lean if other and not self.has(cell, lean=lean) else lean
+        factor = 1.0 if kind == lean else LEAN if lean else 1 / LEAN
+        return factor * self._estimate_s(cell, self._launches[kind], 1)
 
     def _estimate_s(self, cell: Cell, done: list[tuple[Cell, float]], times: int) -> float:
         if same := [seconds for other, seconds in done if other == cell]:
-            return same[-1]  # the first ones have more evidence, and more phases
+            return same[-1]  # the first one has more evidence
         early = self._ends_early(cell)
         alike = [
             (math.pow(4, -_distance(cell, other)), other, s) for other, s in done if self._ends_early(other) == early
@@ -109,9 +126,18 @@ class Eta:
         return cell.compile not in COMPILES_OF[cell.framework] or uncompiled or own or (self.cpu and on_gpu_only)
 
 
-def durations(took_s: float, searching_s: float) -> dict[str, float]:
-    """What a record's ``run`` says about how long its launch took, for the estimates of a run that goes on."""
-    return {"took_s": round(took_s, 3), **({"searching_s": round(searching_s, 3)} if searching_s else {})}
+def durations(took_s: float, **parts_s: float) -> dict[str, float]:
+    """What a record's ``run`` says about how long its launch took, for the estimates of a run that goes on.
+
+    ``parts_s`` are ``searching_s``, a part of it, and ``warming_s`` before the launch; those of 0 are left out.
+    """
+    return {"took_s": round(took_s, 3), **{name: round(value, 3) for name, value in parts_s.items() if value}}
+
+
+def is_lean(record: Record) -> bool:
+    """Whether a launch timed training alone, while others of its run have all phases."""
+    plan = record.run.get("plan")
+    return isinstance(plan, dict) and plan.get("phases") == [TRAIN] and not plan.get("chosen")
 
 
 def _seconds(value: Any) -> float:

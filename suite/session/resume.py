@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from suite.plan.cell import Cell
 from suite.plan.command.common import LATEST
+from suite.plan.measuring import SEQUENTIAL
 from suite.record.record import Record
 from suite.record.retry import may_pass
-from suite.session.journal import JournalError, description, read
+from suite.session.journal import Journal, JournalError, description, read
 from suite.session.launches.settings import Settings
+from suite.session.repeats import REPEATS, repeats_launches
 from workloads.registry import files_digest
 
 #: How many runs an error names.
@@ -24,6 +28,32 @@ NAMED_MOST = 3
 def cells_digest(cells: Iterable[Cell]) -> str:
     """A digest of the cells of a run: `-k` selects them, so runs with the same settings may have different cells."""
     return hashlib.sha256("\n".join(sorted({cell.id for cell in cells})).encode()).hexdigest()[:16]
+
+
+def open_journal(settings: Settings, cells: Sequence[Cell], here: bool, known: Mapping[str, Any]) -> Journal:
+    """The journal of a run of these cells: a new one, or the one that is to be continued. Raises `JournalError`.
+
+    ``known`` is said of a new run besides its settings; ``here`` is whether launches run on this host.
+    """
+    digest = cells_digest(cells)
+    if settings.resume:
+        journal = Journal(journal_of(settings, digest), {})
+        sequential = journal.run.get("design") == SEQUENTIAL
+        if sequential != bool(settings.budget_s):
+            journal.close()
+            fixed = "has a fixed number of launches; give --launches N"
+            design = "stops when it is decided; give --budget TIME, and no --launches," if sequential else fixed
+            raise JournalError(f"{journal.path} {design} to continue it")
+        return journal
+    now = datetime.now(UTC)
+    run_id = f"{now:%Y%m%dT%H%M%S}-{os.getpid():x}"
+    if (settings.journals / f"{run_id}.jsonl").exists():  # of another run of this process, in the same second
+        run_id += f"-{now.microsecond:06d}"
+    info = {"id": run_id, "started": now.isoformat(timespec="seconds"), **settings.signature()}
+    info |= {"design": SEQUENTIAL, "budget_s": settings.budget_s} if settings.budget_s else {}
+    info |= {REPEATS: True} if repeats_launches(settings, here) else {}
+    info |= {"typed": settings.typed, "cells": digest, "planned": len(cells), **known}
+    return Journal(settings.journals / f"{run_id}.jsonl", info)
 
 
 def journal_of(settings: Settings, cells: str) -> Path:

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from suite.plan.cell import AUTO, Cell
+from suite.plan.cell import Cell
 from suite.plan.command.common import LOCAL
-from suite.plan.measuring import CONTROL, SEQUENTIAL
+from suite.plan.measuring import CONTROL, FIRST_LOOK, REPEAT
 from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session.dispatch import Dispatch, Planned, Post, Posting, key_of
 from suite.session.engines.cluster import open_hosts
-from suite.session.eta import Eta, durations
+from suite.session.eta import Eta, durations, is_lean
 from suite.session.formatting import count_launches, describe_launch, duration
 from suite.session.hosts import Host
 from suite.session.hosts.site import prepare
-from suite.session.journal import Journal, JournalError
 from suite.session.launches import batch_finder, interpreters
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.launcher import Launcher
 from suite.session.launches.settings import Settings
 from suite.session.observers.observer import Observers
-from suite.session.resume import cells_digest, journal_of
+from suite.session.outlook import Due, Outlook, TooSlowError, say_shortage
+from suite.session.repeats import REPEATS, is_due_again
+from suite.session.resume import open_journal
 from suite.session.stopping import Stopping
 from suite.session.terminal import CommandTerminal
+from suite.session.warm_up import Costs, warm_up
 
 
 @dataclass
@@ -48,16 +48,20 @@ class Run:
     background: dict[str, Any] = field(default_factory=dict)  # the load before the first launch
     observers: Observers = field(default_factory=Observers)
     records: list[Record] = field(default_factory=list)  # of the launches that are done, in their order
+    costs: Costs | None = None  # what launches cost here, once the run has warmed up
     _open: ExitStack = field(default_factory=ExitStack)
     _unended: str = ""  # the launch that has begun and has no record
     _ended_s: float = field(default_factory=time.monotonic)  # when the launch before ended
+    _warming_s: float = 0.0  # what warming up took, until a record says so
 
     def __post_init__(self) -> None:
         cells = [cell for cell, _ in self.planned]
         locks = self._build(cells)
         self._hosts = open_hosts(self.settings, cells, self.say, self._open)
         try:
-            self.journal = self._open_journal(locks)
+            known = {"locks": locks} if locks else {}
+            known |= {"background": self.background} if self.background else {}
+            self.journal = open_journal(self.settings, cells, not self._hosts.cluster, known)
         except BaseException:
             self._open.close()
             raise
@@ -71,8 +75,9 @@ class Run:
         self._fits = batch_finder.fits_by_cell(self._journalled.values())
         host = self._hosts.hosts[0]
         self.on_cpu = not host.about.gpu
-        self._eta = Eta(self.settings.plan, self.on_cpu)
-        self._eta.learn(self._journalled.values())
+        eta = Eta(self.settings.plan, self.on_cpu)
+        self._outlook = Outlook(eta, self.settings.plan, self._fits, self.side_by_side)
+        self._outlook.eta.learn(self._journalled.values())
         self._launcher = Launcher(self.settings, self.info, host, self.say, self.show, self.observers, self._fits)
         self._dispatch: Dispatch | None = None
         self._stopping = Stopping(self.settings.budget_s, self.say) if self.settings.budget_s else None
@@ -125,7 +130,7 @@ class Run:
         self._unended = ""
         line = f"{counter} {describe_launch(record)}  {duration(record.run['took_s'])}{self._say_left()}"
         self.say_end(line, record.outcome.status) if self.say_end else self.say(line)
-        self.observers.end(record, self._limited_s() if self._eta.known else None)
+        self.observers.end(record, self._limited_s() if self._outlook.eta.known else None)
         return record
 
     def next(self, cell: Cell, number: int) -> Record:
@@ -136,8 +141,23 @@ class Run:
         self.ahead([(cell, number)])
         return self.launch(cell, number)
 
+    @property
+    def repeats(self) -> bool:
+        """Whether disturbed launches are measured again."""
+        return bool(self.info.get(REPEATS))
+
     def leaves_out(self, cell: Cell, number: int) -> bool:
-        """Whether a run with a budget does not need the launch that would be next; then it is not planned any more."""
+        """Whether the launch that would be next is not needed; then it is not planned any more.
+
+        A run with a budget needs no more launches of what is decided. One that takes the place of a disturbed launch
+        is planned only when it is due.
+        """
+        if number >= REPEAT:
+            due = key_of(cell, number) in self._journalled or is_due_again(cell, number, self.records)
+            if due:
+                self.planned.insert(self.done, (cell, number))
+                self.info["planned"] = self.total
+            return not due
         due = self.planned[self.done : self.done + 1] == [(cell, number)]
         if not self._stopping or not due or key_of(cell, number) in self._journalled:
             return False
@@ -172,7 +192,7 @@ class Run:
 
     def expected_s(self, cell: Cell) -> float:
         """How long a launch of this cell will take, from the launches so far; with the search for its batch."""
-        return self._estimate_s([cell])
+        return self._outlook.estimate_s([(cell, 0)])
 
     def close(self) -> None:
         """End what runs elsewhere, release the driver, close the journal, and let those who watched the run finish."""
@@ -183,25 +203,63 @@ class Run:
         for line in self.observers.close():
             self.say(line)
 
-    def prepare(self) -> None:
-        """Check the interpreters, say how long the run may take, and get the data ready."""
+    def discard(self) -> None:
+        """Close a run that has launched nothing, and remove its journal."""
+        self.close()
+        if not self.journal.records:
+            self.journal.path.unlink()
+
+    def prepare(self, costs: Costs | None = None, *, may_shrink: bool = False) -> None:
+        """Check the interpreters, get the data ready, warm up, and say how long the run may take.
+
+        Nothing is warmed up again where the ``costs`` are known. Raises `TooSlowError` where no plan fits the budget,
+        if the run ``may_shrink``.
+        """
         cells = [cell for cell, _ in self.planned]
         if not self._hosts.cluster:  # hosts of a cluster answer for themselves
             interpreters.check(cells, self.settings.device)
         remaining = self._remaining()
-        if trained := [cell for cell in remaining if cell.recipe]:
-            hours = any(cell.size == "full" for cell in trained)
-            words = (": hours on a CPU" if hours else ": minutes each on a CPU") if self.on_cpu else ""
-            self.say(f"{count_launches(len(remaining))}; those with a recipe train to the end{words}")
-        elif remaining:
-            first = "the first block: " if self.settings.search else ""
-            time = self._stopping.limit if self._stopping else f"about {duration(self._estimate_s(remaining))}"
-            self.say(f"{first}{count_launches(len(remaining))}, {time}")
         workloads = list(dict.fromkeys(sorted(cell.workload for cell in cells)))
         prepare(self._hosts.hosts, workloads, bool(remaining))
+        if remaining and self.repeats:
+            self._warm_up([cell for cell, _ in remaining], costs)
+        if remaining:
+            self.say(self._say_plan(remaining, may_shrink))
         journalled = [self._journalled[key] for each in self.planned if (key := key_of(*each)) in self._journalled]
         self.observers.begin(self.journal.path, self.info, self.total, journalled)
         self._begin()
+
+    def _warm_up(self, cells: Sequence[Cell], costs: Costs | None) -> None:
+        """Let each framework read what it needs from the disk, and learn what launches cost here."""
+        if costs is None:
+            self.say("warming up: environments, data and compilers are read once; nothing of it is recorded")
+            costs = warm_up(cells, self._launcher.warm_up)
+            self.show("")
+        self.costs, self._warming_s = costs, costs.took_s
+        self._outlook.learn(costs, cells)
+
+    def _say_plan(self, remaining: Sequence[Due], may_shrink: bool) -> str:
+        """What the run will do and how long that takes, in a line; a run with a budget chooses its plan here."""
+        launches = count_launches(len(remaining))
+        if trained := [cell for cell, _ in remaining if cell.recipe]:
+            hours = any(cell.size == "full" for cell in trained)
+            words = (": hours on a CPU" if hours else ": minutes each on a CPU") if self.on_cpu else ""
+            return f"{launches}; those with a recipe train to the end{words}"
+        if not self._stopping:
+            first = "the first block: " if self.settings.search else ""
+            return f"{first}{launches}, about {duration(self._outlook.estimate_s(remaining))}"
+        if self._journalled:
+            left_s = self._stopping.left_s(self._journalled.values())
+            return f"until all is decided, for about {duration(left_s)} at most"
+        budget_s = self._stopping.budget_s
+        try:
+            return self._outlook.choose(list(dict.fromkeys(cell for cell, _ in remaining)), budget_s, self._warming_s)
+        except TooSlowError as error:
+            if may_shrink:
+                raise
+            return say_shortage(error, budget_s)
+        finally:
+            self._launcher.whole_blocks = self._outlook.whole_blocks
 
     def _build(self, cells: Sequence[Cell]) -> dict[str, str]:
         """Build the environments of these cells' releases here, and return their locks."""
@@ -242,49 +300,31 @@ class Run:
 
     def _keep(self, record: Record, took_s: float, searching_s: float) -> Record:
         """Write a record to the journal; returns it with the time that it took."""
-        self._eta.add(record.cell, took_s, searching_s)
-        return self.journal.append(replace(record, run=record.run | durations(took_s, searching_s)))
+        self._outlook.eta.add(record.cell, took_s, searching_s, lean=is_lean(record))
+        warming_s, self._warming_s = self._warming_s, 0.0
+        took = durations(took_s, searching_s=searching_s, warming_s=warming_s)
+        return self.journal.append(replace(record, run=record.run | took))
 
     def _counter(self, position: int) -> str:
-        total = "" if self.settings.search else f"/{self.total}"
+        total = "" if self.settings.search or self._stopping else f"/{self.total}"
         return f"[{position + 1:{len(str(self.total))}}{total}]"
 
-    def _remaining(self) -> list[Cell]:
-        """The cells of the launches that are still to be made."""
-        return [cell for cell, number in self.planned[self.done :] if key_of(cell, number) not in self._journalled]
-
-    def _estimate_s(self, cells: list[Cell]) -> float:
-        searches = {cell for cell in cells if cell.batch == AUTO and cell not in self._fits}
-        return self._eta.left_s(cells, searches) / self.side_by_side
-
-    def _open_journal(self, locks: dict[str, str]) -> Journal:
-        settings = self.settings
-        cells = cells_digest(cell for cell, _ in self.planned)
-        if settings.resume:
-            journal = Journal(journal_of(settings, cells), {})
-            sequential = journal.run.get("design") == SEQUENTIAL
-            if sequential != bool(settings.budget_s):
-                journal.close()
-                fixed = "has a fixed number of launches; give --launches N"
-                design = "stops when it is decided; give --budget TIME, and no --launches," if sequential else fixed
-                raise JournalError(f"{journal.path} {design} to continue it")
-            return journal
-        now = datetime.now(UTC)
-        run_id = f"{now:%Y%m%dT%H%M%S}-{os.getpid():x}"
-        if (settings.journals / f"{run_id}.jsonl").exists():  # of another run of this process, in the same second
-            run_id += f"-{now.microsecond:06d}"
-        info = {"id": run_id, "started": now.isoformat(timespec="seconds"), **settings.signature()}
-        info |= {"design": SEQUENTIAL, "budget_s": settings.budget_s} if settings.budget_s else {}
-        info |= {"typed": settings.typed, **({"locks": locks} if locks else {})}
-        info |= {"cells": cells, "planned": self.total, **({"background": self.background} if self.background else {})}
-        return Journal(settings.journals / f"{run_id}.jsonl", info)
+    def _remaining(self) -> list[Due]:
+        """The launches that are still to be made."""
+        return [each for each in self.planned[self.done :] if key_of(*each) not in self._journalled]
 
     def _limited_s(self) -> float:
-        left_s = self._estimate_s(self._remaining())
-        return min(left_s, self._stopping.left_s(self.records)) if self._stopping else left_s
+        """The seconds left: of a run with a budget, what is left of that, but no less than what will surely follow."""
+        remaining = self._remaining()
+        left_s = self._outlook.estimate_s(remaining)
+        if not self._stopping:
+            return left_s
+        block = max([FIRST_LOOK - 1, *(record.block for record in self.records[-1:])])
+        sure_s = self._outlook.estimate_s([each for each in remaining if each[1] % CONTROL <= block])
+        return min(left_s, max(sure_s, self._stopping.left_s(self.records)))
 
     def _say_left(self) -> str:
-        known = self._eta.known and self._remaining()
+        known = self._outlook.eta.known and self._remaining()
         return f", {'at most' if self._stopping else 'about'} {duration(self._limited_s())} left" if known else ""
 
 

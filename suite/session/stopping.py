@@ -25,14 +25,9 @@ class Stopping:
     _block: int = -1
     _cells: frozenset[Cell] | None = field(default=None)  # that take part; None for all
 
-    @property
-    def limit(self) -> str:
-        """When the run ends, in words."""
-        return f"or until all is decided, for about {duration(self.budget_s)} at most"
-
     def left_s(self, records: Iterable[Record]) -> float:
         """The seconds of the budget that these launches have left."""
-        return max(0.0, self.budget_s - sum(map(_took_s, records)))
+        return max(0.0, self.budget_s - spent_s(records))
 
     def leaves_out(self, cell: Cell, block: int, records: Sequence[Record]) -> bool:
         """Whether a launch is not needed, given those of the blocks before."""
@@ -52,27 +47,37 @@ class Stopping:
 
     def _look(self, block: int, records: Sequence[Record]) -> None:
         done = len({record.block for record in records if record.block < block})  # `-k` may select later ones alone
-        if done < FIRST_LOOK or self._cells == frozenset():
+        if self._cells == frozenset():
+            return
+        if done < FIRST_LOOK:  # nothing is tested yet, so that the budget is used to its end
+            if spent_s(records) > self.budget_s:
+                self._cells = frozenset()
+                self.say(f"the budget is used up after {done} blocks, and ratios are tested from {FIRST_LOOK} on")
             return
         from suite.analysis.statistics.multiple_testing import standing  # SciPy, which no other run needs
 
         now = standing(records)
-        spent_s = sum(map(_took_s, records))
         over = is_spent(self.budget_s, records, now.cells)
         self._cells = frozenset() if over else now.cells
         self.left = now.tests - now.decided
-        words = f"after {done} blocks ({duration(spent_s)}) {now.decided} of {now.tests} comparisons are decided"
+        took = duration(spent_s(records))
+        words = f"after {done} blocks ({took}) {now.decided} of {now.tests} comparisons are decided"
         if over and self.left:
             self.say(f"{words}, and the budget is used up")
         else:
             self.say(f"{words}; {len(self._cells)} cells go on" if self._cells else words)
 
 
+def spent_s(records: Iterable[Record]) -> float:
+    """The seconds of these launches, and of warming up before them."""
+    return sum(_seconds(record, "took_s") + _seconds(record, "warming_s") for record in records)
+
+
 def is_spent(budget_s: float, records: Sequence[Record], cells: Iterable[Cell]) -> bool:
     """Whether one more block of these cells goes beyond the budget, if it takes as long as their last launches."""
-    last = {record.cell: _took_s(record) for record in records}
-    return sum(map(_took_s, records)) + sum(last.get(cell, 0.0) for cell in cells) > budget_s
+    last = {record.cell: _seconds(record, "took_s") for record in records}
+    return spent_s(records) + sum(last.get(cell, 0.0) for cell in cells) > budget_s
 
 
-def _took_s(record: Record) -> float:
-    return float(record.run.get("took_s") or 0.0)
+def _seconds(record: Record, name: str) -> float:
+    return float(record.run.get(name) or 0.0)

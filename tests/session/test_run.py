@@ -114,7 +114,7 @@ def test_the_time_of_a_launch_is_in_its_record_and_a_resumed_run_knows_it(
     again, said = made(tmp_path, cells, resume=path.stem)
     again.prepare()
     again.close()
-    assert again._eta.known
+    assert again._outlook.eta.known
     assert said[-1].startswith("1 launch, about "), said
     assert 40 < again._eta.left_s([cells[0]]) < 60
 

@@ -11,7 +11,16 @@ from typing import Any
 
 from suite import __version__
 from suite.plan.cell import AUTO, Cell
-from suite.plan.measuring import CONTROL, FIRST_LOOK, LONGEST_S, LONGEST_TRAINING_S
+from suite.plan.measuring import (
+    CONTROL,
+    FIRST_LOOK,
+    LONGEST_S,
+    LONGEST_TRAINING_S,
+    REPEAT,
+    WARM_UP,
+    WHOLE_BLOCKS,
+    Plan,
+)  # fmt: skip
 from suite.record.handover.job import Job
 from suite.record.handover.order import HostJob
 from suite.record.parts.environment import machine
@@ -37,6 +46,7 @@ class Launcher:
     observers: Observer
     fits: dict[Cell, Fit]
     stop: Callable[[], None] = lambda: None  # raises what ends a launch, when the run ends
+    whole_blocks: int = WHOLE_BLOCKS  # in which launches have all phases
     _proved: set[Cell] = field(default_factory=set)  # cells of which a launch has the whole evidence
     _searching_s: float = 0.0  # of the current launch: the search for the largest batch
 
@@ -47,10 +57,7 @@ class Launcher:
         """
         settings = self.settings
         self._searching_s = 0.0
-        job = Job(cell, "", number, self._seed(cell, number), settings.device, settings.plan.of_launch(number))
-        job = replace(job, memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target)
-        job = replace(job, workload_folder=folder_of(cell.workload))
-        job = replace(job, trusted_network=settings.trusted_network)
+        job = self._job(cell, number, settings.plan.of_launch(number, self.whole_blocks))
         checkpoint = self._checkpoint(cell, number)
         log = checkpoint.with_suffix(".log")
         job = replace(job, checkpoint=str(checkpoint)) if cell.recipe else job
@@ -69,7 +76,7 @@ class Launcher:
                 state.tick()
                 self.stop()
 
-            due = job.cell not in self._proved or number == drawn_launch(cell, settings.seed)
+            due = job.cell not in self._proved or number % REPEAT == drawn_launch(cell, settings.seed)
             job = replace(job, whole=due and job.plan != batch_finder.PLAN)  # tries are not kept
             record = self.host.launch(HostJob(job, deadline_s), log, Hear(progress, tick, self.observers.watch))
             if record.outcome.ok and job.whole:
@@ -84,13 +91,30 @@ class Launcher:
         record = replace(record, environment=record.environment or {"machine": machine()})
         return self.add_run(record, position), self._searching_s
 
+    def warm_up(self, cell: Cell, plan: Plan) -> Record:
+        """Run a launch that is no part of the run; observers do not see it."""
+        state = State(f"warming up  {cell.id}", self.show)
+        log = self._checkpoint(cell, WARM_UP).with_suffix(".log")
+        job = replace(self._job(cell, WARM_UP, plan), whole=False)
+        order = HostJob(job, self.settings.deadline_s or LONGEST_S)
+        return self.host.launch(order, log, Hear(state.progress, state.tick))
+
+    def _job(self, cell: Cell, number: int, plan: Plan) -> Job:
+        """What a worker is asked for, but for what only some launches need."""
+        settings = self.settings
+        return Job(
+            cell, "", number, self._seed(cell, number), settings.device, plan,
+            memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target,
+            workload_folder=folder_of(cell.workload), trusted_network=settings.trusted_network,
+        )  # fmt: skip
+
     def add_run(self, record: Record, position: int) -> Record:
         """The record with the run that it belongs to, and the host that it ran on where there are several."""
         run = {
             "id": self.info["id"],
             "suite": __version__,
             "seed": self._seed(record.cell, record.launch),
-            "plan": self.settings.plan.of_launch(record.launch).to_json(),
+            "plan": self.settings.plan.of_launch(record.launch, self.whole_blocks).to_json(),
             "block": record.block,
             "position": position,
         }

@@ -1,0 +1,74 @@
+"""How long the launches of a run will take, and the plan that fits its budget, in seconds and in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from suite.plan.cell import AUTO, Cell
+from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, WHOLE_BLOCKS, Plan
+from suite.session.eta import Eta
+from suite.session.formatting import count_launches, duration
+from suite.session.launches.batch_finder import Fit
+from suite.session.warm_up import USED_MOST, Costs
+
+#: A launch that is to be made: its cell and its number.
+Due = tuple[Cell, int]
+
+
+class TooSlowError(RuntimeError):
+    """A budget that is too small: the fewest blocks that are tested take ``needed_s`` seconds."""
+
+    def __init__(self, needed_s: float) -> None:
+        super().__init__(f"{FIRST_LOOK} blocks take about {duration(needed_s)} here")
+        self.budget = f"{math.ceil(needed_s / 60)}min"  # that would do
+
+
+@dataclass
+class Outlook:
+    """``fits`` are the batches that searches found, ``side_by_side`` is how many blocks run at a time."""
+
+    eta: Eta
+    plan: Plan
+    fits: Mapping[Cell, Fit]
+    side_by_side: int = 1
+    whole_blocks: int = WHOLE_BLOCKS  # in which launches have all phases
+
+    def estimate_s(self, launches: Sequence[Due]) -> float:
+        """The seconds that these launches will take, with the searches for their batches."""
+        searches = {cell for cell, _ in launches if cell.batch == AUTO and cell not in self.fits}
+        kinds = [(cell, self.plan.of_launch(number, self.whole_blocks).lean) for cell, number in launches]
+        return self.eta.left_s(kinds, searches) / self.side_by_side
+
+    def learn(self, costs: Costs, cells: Sequence[Cell]) -> None:
+        """Take what warming up has shown as the launches of cells that have none yet."""
+        for cell in dict.fromkeys(cells):
+            for lean in (False, True):
+                cost_s = costs.launch_s(cell, self.plan, whole=not lean)
+                if cost_s is not None and not self.eta.has(cell, lean=lean):
+                    self.eta.add(cell, cost_s, lean=lean)
+
+    def choose(self, cells: Sequence[Cell], budget_s: float, warming_s: float) -> str:
+        """Choose the plan that fits the budget, less the seconds of warming up; returns it in words.
+
+        The usual number of blocks have all phases if that leaves time for a tested answer, else only the first. Raises
+        `TooSlowError` if neither does.
+        """
+        whole_s, lean_s = (self.estimate_s([(cell, number) for cell in cells]) for number in (0, LAST_LOOK))
+        left_s = USED_MOST * budget_s - warming_s
+        for self.whole_blocks in (WHOLE_BLOCKS, 1):
+            least_s = self.whole_blocks * whole_s + (FIRST_LOOK - self.whole_blocks) * lean_s
+            if least_s <= left_s:
+                blocks = min(LAST_LOOK, FIRST_LOOK + int((left_s - least_s) / lean_s))
+                return (
+                    f"{blocks} blocks of {count_launches(len(cells))} fit into {duration(budget_s)}; the run ends when "
+                    f"all is decided, at the earliest after {FIRST_LOOK} blocks (about {duration(least_s)})"
+                )
+        raise TooSlowError((least_s + warming_s) / USED_MOST)
+
+
+def say_shortage(error: TooSlowError, budget_s: float) -> str:
+    """What a run whose cells take longer than its budget says, and the budget that would do."""
+    most = duration(budget_s)
+    return f"{error}, and fewer are not tested: more than the {most} of the budget; give --budget={error.budget}"

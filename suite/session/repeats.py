@@ -1,0 +1,35 @@
+"""Which launches are measured again, since readings that do not depend on their own speed say that they were disturbed.
+
+The disturbed launch stays in the journal and is in no test. Another one takes its place at the end of its block, once;
+`suite.plan.blocks.repeats_allowed` limits how many there are in all. The rules are fixed before the run, and a checker
+applies them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from suite.plan.blocks import repeats_allowed
+from suite.plan.cell import Cell
+from suite.plan.measuring import LEAST_TESTED, REPEAT
+from suite.record.disturbance import is_disturbed
+from suite.record.record import Record
+from suite.session.launches.settings import Settings
+
+#: What a run's description says of a run that measures disturbed launches again.
+REPEATS = "repeats"
+
+
+def repeats_launches(settings: Settings, here: bool) -> bool:
+    """Whether a run that starts measures disturbed launches again: one that is tested, and runs on this host."""
+    return here and not settings.search and bool(settings.budget_s or settings.launches >= LEAST_TESTED)
+
+
+def is_due_again(cell: Cell, number: int, records: Sequence[Record]) -> bool:
+    """Whether a run with these records has to make this launch, which takes the place of one that may be disturbed."""
+    place = number - REPEAT
+    original = next((record for record in records if record.cell == cell and record.launch == place), None)
+    if not original or not original.outcome.ok or cell.recipe or not is_disturbed(original):
+        return False
+    copies = sum(record.block == records[0].block and not record.is_repeat for record in records)
+    return sum(record.is_repeat for record in records) < repeats_allowed(copies, original.block)
