@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from suite.analysis.rows.disturbed import say_too_busy
 from suite.plan.measuring import LAST_LOOK, LEAST_TESTED
 from suite.record.retry import may_pass
 from suite.session.formatting import count_launches
@@ -22,6 +23,14 @@ def advice(run: Run, arguments: Sequence[str]) -> str:
         return f"{missing} did not run; the others are in {run.journal.path}. Continue with: {again}"
     if failed := sum(may_pass(record.outcome) for record in run.failed):
         return f"{count_launches(failed)} failed for reasons that may pass. Try again with: {again}"
+    if busy := say_too_busy(run.records):
+        return f"The machine was too busy for an answer: {busy}. Wait or end other programs, then go on with: {again}"
+    return _go_on(run, arguments, again)
+
+
+def _go_on(run: Run, arguments: Sequence[str], again: str) -> str:
+    """How to decide what a run has left undecided."""
+    run_id = run.info["id"]
     if undecided := run.undecided:
         if len({record.block for record in run.records}) >= LAST_LOOK:
             return f"Undecided comparisons: {undecided}, after all {LAST_LOOK} blocks; --launches N takes more, anew"

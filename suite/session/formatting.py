@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from suite.record.disturbance import DISTURBED, find_disturbances
 from suite.record.record import Record
 from suite.record.text import clean
 
@@ -22,7 +23,9 @@ def duration(seconds: float) -> str:
 def describe_launch(record: Record) -> str:
     """A launch in one line: its throughput, or why there is none."""
     if record.outcome.ok:
-        flags = f"  {clean(' '.join(record.flags))}" if record.flags else ""
+        causes = ", ".join(find_disturbances(record))
+        words = [*(flag for flag in record.flags if flag != DISTURBED), *([f"disturbed: {causes}"] if causes else [])]
+        flags = f"  {clean(' '.join(words))}" if words else ""
         if course := record.course:
             flags = f"  test accuracy {course.final_accuracy:.4f} after {len(course.epochs)} epochs{flags}"
         return f"{record.cell.id}  {record.samples_per_s:,.0f} samples/s{flags}"

@@ -11,10 +11,11 @@ from itertools import pairwise
 from suite.analysis.statistics.multiple_testing import standing
 from suite.plan.blocks import framework_of_control
 from suite.plan.cell import Cell
-from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, SEQUENTIAL
+from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, REPEAT, SEQUENTIAL
 from suite.record.chain import BEFORE, digest
 from suite.record.record import Record
 from suite.record.retry import may_pass
+from suite.session.repeats import REPEATS, is_due_again
 from suite.session.resume import cells_digest
 from suite.session.stopping import is_spent
 from suite.verify.rule import FAILED, WARNING, Problem, Submission
@@ -44,7 +45,8 @@ def chain(run: Submission) -> Iterator[Problem]:
 
 
 def complete(run: Submission) -> Iterator[Problem]:
-    """Every launch that was planned is there, and none twice."""
+    """Every launch that was planned is there, none twice, and again only those that were disturbed."""
+    yield from _check_repeats(run)
     info, launches = run.run, run.launches
     counts = Counter(record.key for record in run.ended if not may_pass(record.outcome))
     for key, count in counts.items():
@@ -71,6 +73,35 @@ def complete(run: Submission) -> Iterator[Problem]:
         yield Problem(FAILED, f"{extra[0]} is beyond the {asked} launches that were asked for", AGAIN)
 
 
+def _check_repeats(run: Submission) -> Iterator[Problem]:
+    """A launch that takes the place of another is due by what the other's readings say, and every due one is there."""
+    ranked = sorted(run.launches.values(), key=lambda record: (record.block, record.is_repeat, record.launch))
+    expected: list[Record] = []
+    for record in ranked:
+        if not record.is_repeat:
+            expected.append(record)
+        elif not run.run.get(REPEATS):
+            yield Problem(FAILED, f"{record.key} takes the place of another, and the run does not do that", AGAIN)
+            return
+    for block in dict.fromkeys(record.block for record in expected):
+        done = [record for record in ranked if record.block < block] + [r for r in expected if r.block == block]
+        for original in sorted((r for r in expected if r.block == block), key=_position):
+            number = REPEAT + original.launch
+            due = bool(run.run.get(REPEATS)) and is_due_again(original.cell, number, done)
+            found = run.launches.get(f"{original.cell.id}#{number}")
+            if due != bool(found):
+                why = "was disturbed and is not measured again" if due else "is measured again and need not be"
+                yield Problem(FAILED, f"{original.key} {why}", AGAIN)
+            elif found and _position(found) < max(map(_position, done)):
+                yield Problem(FAILED, f"{found.key} ran before the end of its block", AGAIN)
+            done += [found] if found else []
+
+
+def _position(record: Record) -> int:
+    position = record.run.get("position")
+    return position if type(position) is int else -1
+
+
 def order(run: Submission) -> Iterator[Problem]:
     """Launches run in blocks, each shuffled as the seed says."""
     info, launches = run.run, run.launches
@@ -89,7 +120,8 @@ def order(run: Submission) -> Iterator[Problem]:
         return
     blocks: dict[int, list[tuple[Cell, int]]] = {}
     for record in ranked:
-        blocks.setdefault(record.block, []).append((record.cell, record.launch // CONTROL))
+        if not record.is_repeat:
+            blocks.setdefault(record.block, []).append((record.cell, record.launch // CONTROL))
     if (info.get("typed") or {}).get("k"):
         yield Problem(
             WARNING, "cells were chosen with -k, so the order that the seed gives is not known", "leave out -k"
@@ -169,7 +201,7 @@ def one_run(run: Submission) -> Iterator[Problem]:
             yield Problem(FAILED, f"{odd.key} has another {name} of the run than {first.key}", mend)
     if first.run.get("id") not in (run.run.get("id"), None) or run.header.get("id") not in (run.run.get("id"), None):
         yield Problem(FAILED, "its launches are not of the run that it describes", AGAIN)
-    for name in ("id", "started", "seed", "plan", "matrix", "design", "budget_s", "cells", "search", "typed"):
+    for name in ("id", "started", "seed", "plan", "matrix", "design", "budget_s", REPEATS, "cells", "search", "typed"):
         if run.header.get(name) != run.run.get(name):
             yield Problem(FAILED, f"its journal and its run do not agree on {name}", AGAIN)
     if (least := run.header.get("launches")) and (run.run.get("launches") or 0) < least:

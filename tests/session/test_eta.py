@@ -14,7 +14,7 @@ from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import smoke
 from suite.plan.measuring import Plan
 from suite.record.record import Outcome, Record
-from suite.session.eta import LEAST, Eta
+from suite.session.eta import LEAST, Eta, is_lean
 from suite.session.formatting import count_launches, duration
 from tests.published import RUNS
 
@@ -51,17 +51,22 @@ def durations(records: list[Record]) -> list[float]:
     return [after - before for before, after in pairwise(starts)] + [end]
 
 
+def whole(*cells: Cell) -> list[tuple[Cell, bool]]:
+    """Launches with all phases."""
+    return [(cell, False) for cell in cells]
+
+
 @pytest.mark.parametrize("path", RUNS.values(), ids=RUNS)
 def test_from_the_third_launch_on_the_time_left_of_a_committed_run_is_right_within_a_factor(path: Path) -> None:
     for records in by_run(path).values():
         stored = records[0].run.get("plan")
         eta = Eta(Plan.from_json(stored) if stored else smoke().plan, cpu=True)
-        cells, took_s = [record.cell for record in records], durations(records)
-        for done in range(1, len(cells)):
-            eta.add(cells[done - 1], took_s[done - 1])
+        launches, took_s = [(record.cell, is_lean(record)) for record in records], durations(records)
+        for done in range(1, len(launches)):
+            eta.add(launches[done - 1][0], took_s[done - 1], lean=launches[done - 1][1])
             assert eta.known == (done >= LEAST)
             if eta.known:
-                ratio = eta.left_s(cells[done:]) / sum(took_s[done:])
+                ratio = eta.left_s(launches[done:]) / sum(took_s[done:])
                 most = WIDER.get(path.stem, FACTOR)
                 assert 1 / most <= ratio <= most, f"after launch {done}: {ratio:.2f} of what it took"
 
@@ -72,34 +77,34 @@ def test_the_same_cell_takes_as_long_as_before() -> None:
     eta.add(slow, 100.0)
     eta.add(slow, 120.0)
     eta.add(fast, 10.0)
-    assert eta.left_s([slow, fast, fast]) == pytest.approx(120 + 2 * 10)
+    assert eta.left_s(whole(slow, fast, fast)) == pytest.approx(120 + 2 * 10)
 
 
 def test_a_similar_cell_counts_more_than_another_one() -> None:
     eta = Eta(Plan(), cpu=True)
     for framework, seconds in (("pytorch", 20.0), ("jax", 80.0), ("tensorflow", 20.0)):
         eta.add(Cell("imdb_lstm", framework), seconds)
-    assert 60 < eta.left_s([Cell("imdb_lstm", "jax", batch=64)]) < 80
-    assert 20 < eta.left_s([Cell("imdb_lstm", "pytorch", batch=64)]) < 30
+    assert 60 < eta.left_s(whole(Cell("imdb_lstm", "jax", batch=64))) < 80
+    assert 20 < eta.left_s(whole(Cell("imdb_lstm", "pytorch", batch=64))) < 30
 
 
 def test_launches_that_will_be_unsupported_are_counted_as_short() -> None:
     eta = Eta(Plan(), cpu=True)
     for _ in range(3):
         eta.add(Cell("cifar100_cnn", "pytorch"), 30.0)
-    assert eta.left_s([Cell("cifar100_cnn", "pytorch", "tf32"), Cell("imdb_lstm", "jax", compile="eager")]) < 10
+    assert eta.left_s(whole(Cell("cifar100_cnn", "pytorch", "tf32"), Cell("imdb_lstm", "jax", compile="eager"))) < 10
 
 
 def test_the_search_for_the_largest_batch_is_made_once() -> None:
     eta = Eta(Plan(), cpu=True)
     cell = Cell("imdb_lstm", "jax", batch=AUTO)
     eta.add(cell, 230.0, searching_s=200.0)
-    assert eta.left_s([cell]) == pytest.approx(30)
-    assert eta.left_s([cell.but(precision="bf16")], [cell.but(precision="bf16")]) == pytest.approx(230)
+    assert eta.left_s(whole(cell)) == pytest.approx(30)
+    assert eta.left_s(whole(cell.but(precision="bf16")), [cell.but(precision="bf16")]) == pytest.approx(230)
 
 
 def test_before_the_first_launch_there_is_a_guess() -> None:
-    assert 60 < Eta(smoke().plan, cpu=True).left_s([Cell("imdb_lstm", "jax")] * 6) < 600
+    assert 60 < Eta(smoke().plan, cpu=True).left_s(whole(*6 * [Cell("imdb_lstm", "jax")])) < 600
 
 
 @pytest.mark.parametrize(
@@ -121,5 +126,5 @@ def test_a_resumed_run_learns_from_its_journal_and_older_records_say_nothing() -
     said = [{"took_s": 230.0, "searching_s": 200.0}, {"took_s": 50.0}, {}, {"took_s": "9"}, {"took_s": -1.0}]
     eta.learn(replace(made, run=run) for run in said)
     assert not eta.known, "two of five say how long they took"
-    assert eta.left_s([cell]) == pytest.approx(50)
+    assert eta.left_s(whole(cell)) == pytest.approx(50)
     assert eta.left_s([], [cell]) == pytest.approx(200)

@@ -116,7 +116,7 @@ def test_the_time_of_a_launch_is_in_its_record_and_a_resumed_run_knows_it(
     again.close()
     assert again._outlook.eta.known
     assert said[-1].startswith("1 launch, about "), said
-    assert 40 < again._eta.left_s([cells[0]]) < 60
+    assert 40 < again._outlook.estimate_s([(cells[0], 0)]) < 60
 
 
 def test_the_search_for_the_largest_batch_is_noted_apart() -> None:

@@ -41,7 +41,9 @@ def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: b
             return f"the launches of {each.cell.id} had several batches ({', '.join(map(str, each.effective_batches))})"
     both = list({each.key: each for each in (row, other)}.values())
     # Frameworks that did not compute the same, or have no evidence that they did, are not ranked.
-    reasons = [f"{each.cell.framework} {verdicts[each.key]}" for each in both if verdicts[each.key].kind in UNPROVED]
+    reasons = [f"the machine was too busy: {busy}" for busy in dict.fromkeys(each.busy for each in both) if busy]
+    reasons += [f"every launch of {each.cell.id} was disturbed" for each in both if each.is_disturbed and not reasons]
+    reasons += [f"{each.cell.framework} {verdicts[each.key]}" for each in both if verdicts[each.key].kind in UNPROVED]
     reasons += [
         f"the launches of {each.cell.id} ran under {words}"
         for each in both

@@ -17,10 +17,12 @@ from suite.analysis.records.ledger import UNACCOUNTED, problems
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, order
 from suite.analysis.rows.conditions import Conditions, conditions
+from suite.analysis.rows.disturbed import say_too_busy, select_counting
 from suite.analysis.rows.wording import fill, middle
 from suite.catalog import settings
 from suite.catalog.setting import Setting
 from suite.plan.cell import FRAMEWORKS, SIZES, WORKLOADS, Cell
+from suite.record.disturbance import DISTURBED, is_disturbed
 from suite.record.record import STATUSES, Record
 from suite.record.text import clean
 
@@ -58,12 +60,16 @@ GroupKey = tuple[str, str, str, str, str, str]
 
 @dataclass(frozen=True)
 class Row:
-    """All launches of one cell in one run. Launches of two runs, on other days or machines, are never pooled."""
+    """All launches of one cell in one run. Launches of two runs, on other days or machines, are never pooled.
+
+    ``busy`` says why the machine was too busy in this run for any answer; empty if it was not.
+    """
 
     run: str
     cell: Cell
     launches: tuple[Launch, ...]
     control: tuple[Launch, ...] = ()  # a second copy of the cell, in the same blocks
+    busy: str = ""
 
     @property
     def key(self) -> RowKey:
@@ -71,10 +77,24 @@ class Row:
 
     @cached_property
     def ok(self) -> list[Record]:
-        """The records of the successful launches, by block."""
-        return sorted(
-            (launch.record for launch in self.launches if launch.record.outcome.ok), key=lambda record: record.launch
-        )
+        """The records of the successful launches that count, by block: of disturbed ones, only if all are."""
+        return select_counting(launch.record for launch in self.launches)
+
+    @cached_property
+    def set_aside(self) -> list[Record]:
+        """The records of the successful launches that were disturbed and do not count."""
+        counting = {record.key for record in self.ok}
+        return [x.record for x in self.launches if x.record.outcome.ok and x.record.key not in counting]
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether no launch was undisturbed, so that nothing can be said of the row."""
+        return not self.cell.recipe and bool(self.ok) and all(map(is_disturbed, self.ok))
+
+    @property
+    def planned(self) -> int:
+        """How many launches were planned: those that took the place of a disturbed one do not add to it."""
+        return len({launch.record.block for launch in self.launches})
 
     @cached_property
     def conditions(self) -> Conditions:
@@ -230,9 +250,10 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
     def sort_key(row: Row) -> tuple[Any, ...]:
         return (*axis_order(row), ranks[row.run]) if by == "machine" else (ranks[row.run], *axis_order(row))
 
+    busy = {run: say_too_busy([each.record for each in launches if each.run == run]) for run in runs}
     groups = []
     for (workload, _, _, kind, data, own_spec), by_row in by_group.items():
-        rows = sorted((_row(run, cell, each) for (run, cell), each in by_row.items()), key=sort_key)
+        rows = sorted((_row(run, cell, each, busy[run]) for (run, cell), each in by_row.items()), key=sort_key)
         size = "-and-".join(size for size in SIZES if any(row.cell.size == size for row in rows))
         specs = sorted({_spec(launch) for each in by_row.values() for launch in each} - {""})
         spec = " and ".join(digest[:12] for digest in specs) if by == "size" else own_spec
@@ -263,6 +284,7 @@ def flags_of(record: Record) -> tuple[str, ...]:
     train = record.phases.get("train")
     read = ["unsteady"] if train and not train.steady else []
     read += [UNACCOUNTED] if problems(record) else []
+    read += [DISTURBED] if is_disturbed(record) else []
     return tuple(dict.fromkeys([*(clean(flag, 40) for flag in record.flags), *read]))
 
 
@@ -288,13 +310,13 @@ def _nearest_group(launch: Launch, by_group: Mapping[GroupKey, Mapping[RowKey, l
     return next(iter([*same_cell, *same_run, *candidates]), own_key)
 
 
-def _row(run: str, cell: Cell, launches: Iterable[Launch]) -> Row:
+def _row(run: str, cell: Cell, launches: Iterable[Launch], busy: str) -> Row:
     ordered = sorted(launches, key=_block)
     control = tuple(launch for launch in ordered if launch.record.control)
     # A control without the cell that it controls counts as ordinary launches.
     ordinary = tuple(launch for launch in ordered if not launch.record.control) or control
-    return Row(run, cell, ordinary, control if ordinary != control else ())
+    return Row(run, cell, ordinary, control if ordinary != control else (), busy)
 
 
-def _block(launch: Launch) -> int:
-    return launch.record.launch
+def _block(launch: Launch) -> tuple[int, int]:
+    return launch.record.block, launch.record.launch

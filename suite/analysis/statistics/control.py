@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from suite.analysis.rows.axes import AXES, base
+from suite.analysis.rows.disturbed import select_counting
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import MARGIN, Paired
@@ -55,7 +56,7 @@ class Power:
 def controls(group: Group, margin: float = MARGIN) -> list[Control]:
     """The A/A control of every row that has one, with Holm's correction over them."""
     every = [
-        Control(row, tuple(blockwise((launch.record for launch in row.control if launch.record.outcome.ok), row.ok)))
+        Control(row, tuple(blockwise(select_counting(launch.record for launch in row.control), row.ok)))
         for row in group.rows
     ]
     with_ratios = [control for control in every if control.ratios]

@@ -73,8 +73,8 @@ class Table:
 
     @property
     def launches(self) -> list[int]:
-        """How many launches each row started."""
-        return [len(row.launches) for row in self.group.rows]
+        """How many launches of each row were planned and started."""
+        return [row.planned for row in self.group.rows]
 
     @cached_property
     def findings(self) -> Findings:

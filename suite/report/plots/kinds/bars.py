@@ -17,7 +17,17 @@ from suite.analysis.statistics.inference import LEAST
 from suite.report.format.names import framework
 from suite.report.format.text import spread
 from suite.report.plots.kinds import kind
-from suite.report.plots.style.bars import absent, bars, beside, rate_bars, rates_of, stack, whiskers
+from suite.report.plots.style.bars import (
+    absent,
+    bars,
+    beside,
+    cross_out,
+    note_crosses,
+    rate_bars,
+    rates_of,
+    stack,
+    whiskers,
+)
 from suite.report.plots.style.canvas import canvas, note_left_out
 from suite.report.plots.style.look import INK, PALE, ROUND, frameworks, legend, plain_numbers, swatch
 from suite.report.tables.curves import SpeedUp, StepParts, speed_ups, step_parts
@@ -52,10 +62,11 @@ def throughput(table: Table) -> Figure:
         "Training throughput",
         "samples per second (higher is better)",
         "Bar: median over launches. Whisker: lowest to highest. Dot: one launch.",
-        notes=[f"Star, bold: {FASTEST}"] if best else [],
+        notes=[*([f"Star, bold: {FASTEST}"] if best else []), *note_crosses(table.group.rows)],
     )
     readings = {y: launches for y, row in places.items() if (launches := rates_of(row))}
     highest = rate_bars(axes, places, readings, "samples/s")
+    cross_out(axes, places)
     for y, row in places.items():
         if y in readings:
             leads, rates = row.key in best, [rate for rate, _ in readings[y]]

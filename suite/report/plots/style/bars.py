@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from suite.analysis.rows.groups import Row, flags_of
 from suite.analysis.rows.wording import figure
 from suite.plan.cell import FRAMEWORKS
+from suite.record.record import Record
 from suite.record.text import clean
-from suite.report.plots.style.look import BEHIND, DOT, INK, PALE, apart, face
+from suite.report.plots.style.look import BEHIND, CROSS, DOT, INK, PALE, apart, face
 from suite.report.plots.style.naming import plain
 from suite.report.plots.style.vectors import point_out
 
@@ -46,12 +47,26 @@ def stack(axes: Any, widths: Mapping[float, float], begins: dict[float, float], 
 
 
 def rates_of(row: Row) -> list[Reading]:
-    """Returns the throughputs of the row's launches."""
-    return [
-        (rate, f"{', '.join([f'launch {record.block}', *flags_of(record)])}: {figure(rate, 4)} samples/s")
-        for record in row.ok
-        if (rate := record.samples_per_s)
-    ]
+    """Returns the throughputs of the row's launches that count."""
+    return list(map(_read, row.ok))
+
+
+def _read(record: Record) -> Reading:
+    rate = record.samples_per_s or 0.0
+    return rate, f"{', '.join([f'launch {record.block}', *flags_of(record)])}: {figure(rate, 4)} samples/s"
+
+
+def cross_out(axes: Any, places: Mapping[float, Row]) -> None:
+    """Draws a cross for each launch that was disturbed and does not count."""
+    crosses = [(y, places[y].cell, _read(record)) for y in places for record in places[y].set_aside]
+    if crosses:
+        (drawn,) = axes.plot([rate for *_, (rate, _) in crosses], [y for y, *_ in crosses], "x", **CROSS)
+        point_out(drawn, [f"{clean(cell.id)}, {text}" for _, cell, (_, text) in crosses])
+
+
+def note_crosses(rows: Iterable[Row]) -> list[str]:
+    """Says what a cross is, if there is one."""
+    return ["Cross: a disturbed launch, in no median and no test."] if any(row.set_aside for row in rows) else []
 
 
 def rate_bars(axes: Any, places: Mapping[float, Row], readings: Mapping[float, Sequence[Reading]], unit: str) -> float:

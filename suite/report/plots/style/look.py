@@ -45,6 +45,7 @@ PALE = "#595959"
 GRID = "#DDDDDD"
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
 #: The dot of a launch.
+CROSS: dict[str, Any] = {"color": INK, "markersize": 4.5, "markeredgewidth": 0.9, "zorder": 4}
 DOT: dict[str, Any] = {"color": "white", "markeredgecolor": INK, "markersize": 3.2, "markeredgewidth": 0.7}
 #: Only these steps and their powers of ten lie between two ticks.
 ROUND = (1, 2, 5, 10)
