@@ -15,6 +15,7 @@ from suite.plan.measuring import LEAST_TESTED, REPEAT
 from suite.record.disturbance import is_disturbed
 from suite.record.record import Record
 from suite.session.launches.settings import Settings
+from suite.session.stopping import spent_s
 
 #: What a run's description says of a run that measures disturbed launches again.
 REPEATS = "repeats"
@@ -25,8 +26,13 @@ def repeats_launches(settings: Settings, here: bool) -> bool:
     return here and not settings.search and bool(settings.budget_s or settings.launches >= LEAST_TESTED)
 
 
-def is_due_again(cell: Cell, number: int, records: Sequence[Record]) -> bool:
-    """Whether a run with these records has to make this launch, which takes the place of one that may be disturbed."""
+def is_due_again(cell: Cell, number: int, records: Sequence[Record], budget_s: float | None = None) -> bool:
+    """Whether a run with these records has to make this launch, which takes the place of one that may be disturbed.
+
+    A run whose budget is used up makes none.
+    """
+    if budget_s and spent_s(records) >= budget_s:
+        return False
     place = number - REPEAT
     original = next((record for record in records if record.cell == cell and record.launch == place), None)
     if not original or not original.outcome.ok or cell.recipe or not is_disturbed(original):

@@ -153,7 +153,9 @@ class Run:
         is planned only when it is due.
         """
         if number >= REPEAT:
-            due = key_of(cell, number) in self._journalled or is_due_again(cell, number, self.records)
+            due = key_of(cell, number) in self._journalled or is_due_again(
+                cell, number, self.records, self.settings.budget_s
+            )
             if due:
                 self.planned.insert(self.done, (cell, number))
                 self.info["planned"] = self.total
@@ -319,9 +321,10 @@ class Run:
         left_s = self._outlook.estimate_s(remaining)
         if not self._stopping:
             return left_s
-        block = max([FIRST_LOOK - 1, *(record.block for record in self.records[-1:])])
+        budget_left_s = self._stopping.left_s(self.records)
+        block = max([FIRST_LOOK - 1 if budget_left_s else 0, *(record.block for record in self.records[-1:])])
         sure_s = self._outlook.estimate_s([each for each in remaining if each[1] % CONTROL <= block])
-        return min(left_s, max(sure_s, self._stopping.left_s(self.records)))
+        return min(left_s, max(sure_s, budget_left_s))
 
     def _say_left(self) -> str:
         known = self._outlook.eta.known and self._remaining()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
 
@@ -83,12 +83,14 @@ def _check_repeats(run: Submission) -> Iterator[Problem]:
         elif not run.run.get(REPEATS):
             yield Problem(FAILED, f"{record.key} takes the place of another, and the run does not do that", AGAIN)
             return
+    budget_s = _budget_s(run)
     for block in dict.fromkeys(record.block for record in expected):
         done = [record for record in ranked if record.block < block] + [r for r in expected if r.block == block]
         for original in sorted((r for r in expected if r.block == block), key=_position):
             number = REPEAT + original.launch
-            due = bool(run.run.get(REPEATS)) and is_due_again(original.cell, number, done)
             found = run.launches.get(f"{original.cell.id}#{number}")
+            paid_s = None if found and found.resumed else budget_s  # a run goes on with a larger budget
+            due = bool(run.run.get(REPEATS)) and is_due_again(original.cell, number, done, paid_s)
             if due != bool(found):
                 why = "was disturbed and is not measured again" if due else "is measured again and need not be"
                 yield Problem(FAILED, f"{original.key} {why}", AGAIN)
@@ -161,7 +163,7 @@ def stopping(run: Submission) -> Iterator[Problem]:
     """A run with a budget stopped when its own rule says, computed again from its launches."""
     if run.run.get("design") != SEQUENTIAL:
         return
-    budget_s = run.run.get("budget_s")
+    budget_s = _budget_s(run)
     records = sorted(run.launches.values(), key=lambda record: record.block)
     last = max(record.block for record in records)
     every = {record.cell for record in records}
@@ -174,15 +176,16 @@ def stopping(run: Submission) -> Iterator[Problem]:
         due = set(standing(before).cells) if block >= FIRST_LOOK else every
         if block <= last and ran != due:
             yield Problem(FAILED, f"block {block} has {len(ran)} cells, and {len(due)} were undecided before it", AGAIN)
-        elif block > last and due and block < LAST_LOOK and not _is_spent(before, due, budget_s):
+        elif block > last and due and block < LAST_LOOK and not (budget_s and is_spent(budget_s, before, due)):
             mend = "continue the run with --resume and a larger --budget"
             yield Problem(
                 FAILED if budget_s else WARNING, f"it ended with {len(due)} cells that need more launches", mend
             )
 
 
-def _is_spent(records: Sequence[Record], due: set[Cell], budget_s: object) -> bool:
-    return isinstance(budget_s, (int, float)) and is_spent(budget_s, records, due)
+def _budget_s(run: Submission) -> float | None:
+    budget_s = run.run.get("budget_s")
+    return float(budget_s) if isinstance(budget_s, (int, float)) else None
 
 
 def _plan(record: Record) -> object:

@@ -146,3 +146,24 @@ def test_a_bundle_says_which_repeats_are_due(suite: Suite, tmp_path: Path) -> No
     suite.first = DISTURBS.format(rule="'disturbed' in record.flags")
     done = suite("suite", *ARGUMENTS, "--budget=1h")
     assert alarms(done, tmp_path) == {}
+
+
+def test_a_repeat_that_is_left_out_or_put_in_is_noticed() -> None:
+    from types import SimpleNamespace
+    from typing import Any
+
+    from suite.verify.journal import _check_repeats
+
+    def problems(held: list[Record], repeats: bool = True) -> list[str]:
+        placed = [replace(each, run=each.run | {"position": at}) for at, each in enumerate(held)]
+        run: Any = SimpleNamespace(run={"repeats": repeats}, launches={each.key: each for each in placed})
+        return [problem.kind for problem in _check_repeats(run)]
+
+    held = [disturbed(r) if (r.cell.framework, r.launch) == ("jax", 0) else r for r in launched(2)]
+    again = replace(launched(1)[2], launch=REPEAT)
+    assert again.cell.framework == "jax"
+    assert problems([*held[:3], again, *held[3:]]) == []
+    assert len(problems(held)) == 1, "it was disturbed and is not measured again"
+    assert len(problems([*held[:3], replace(launched(1)[0], launch=REPEAT), *held[3:]])) == 2, "another one is"
+    assert len(problems([*held[:2], again, *held[2:]])) == 1, "before the end of its block"
+    assert len(problems([*held[:3], again, *held[3:]], repeats=False)) == 1

@@ -120,8 +120,8 @@ def test_the_time_of_a_launch_is_in_its_record_and_a_resumed_run_knows_it(
 
 
 def test_the_search_for_the_largest_batch_is_noted_apart() -> None:
-    assert durations(12.34567, 0.0) == {"took_s": 12.346}
-    assert durations(12.0, 2.0) == {"took_s": 12.0, "searching_s": 2.0}
+    assert durations(12.34567, searching_s=0.0) == {"took_s": 12.346}
+    assert durations(12.0, searching_s=2.0) == {"took_s": 12.0, "searching_s": 2.0}
 
 
 @pytest.mark.parametrize("profile", [True, False])
