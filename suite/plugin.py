@@ -15,12 +15,10 @@ import pytest
 
 from suite.catalog.suggest import nearest
 from suite.export.target import ExportError
-from suite.monitor.background import settle
 from suite.plan import order
 from suite.plan.blocks import blocks, launch_id
 from suite.plan.cell import Cell, CellError
 from suite.plan.command import options
-from suite.plan.command.common import LOCAL
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import LEAST_TESTED
 from suite.record.files.saved import SCHEMA
@@ -31,17 +29,14 @@ from suite.session.journal import JournalError
 from suite.session.launches import interpreters, settings
 from suite.session.launches.launch import LaunchError
 from suite.session.observers import chosen as observing
-from suite.session.outlook import TooSlowError
+from suite.session.opening import open_run, taken
 from suite.session.run import Run
 from suite.session.storage import SaveError, name_fits, save_failed, saving_whole, shorten_name
-from suite.session.terminal import PytestTerminal
-from suite.session.warm_up import Costs
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
-SIZE, SMALL = "size", "small"
 
 #: Of the terminal, where it has no size: a pipe, a log.
 WIDTH, LINES = 120, 40
@@ -150,69 +145,14 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         return (yield)
     config.stash[_RESTORE] = interruptible()
     try:
-        run = _open_run(session)
+        run = open_run(session, TEST, config.stash[_LAUNCHES])
+        config.stash[_RUN] = run
     except EXPECTED as error:
         pytest.exit(str(error), returncode=4)
     try:
         return (yield)
     finally:
         run.close()
-
-
-def _open_run(session: pytest.Session) -> Run:
-    """The run of the session's launches, ready for the first.
-
-    Where the machine is too slow for a tested answer within the budget, and nobody asked for a size, it is of the
-    small workloads, as if ``--size small`` had been typed.
-    """
-    config = session.config
-    terminal = PytestTerminal(config)
-    with terminal.uncaptured():
-        here = config.getoption("on") == LOCAL  # else its load concerns no launch
-        background = settle(config.getoption("wait_idle"), terminal.say, terminal.show).to_json() if here else {}
-        run = _make_run(session, terminal, background)
-        try:
-            run.prepare(
-                may_shrink=run.on_cpu and not any(config.getoption(name) for name in (SIZE, "matrix", "resume"))
-            )
-        except TooSlowError as error:
-            run.discard()
-            terminal.say(
-                f"{error}: this machine is too slow for the full size within the budget, so size small is measured. "
-                f"For the full one: --size=full --budget={error.budget}"
-            )
-            config.option.size = config.stash[_SHRUNK] = SMALL
-            order.replace_cells(session, TEST, config.stash[_LAUNCHES], lambda cell: cell.but(size=SMALL))
-            costs, run = run.costs, _make_run(session, terminal, background)
-            _prepare(run, costs)
-        except BaseException:
-            run.close()
-            raise
-    if run.repeats:
-        order.add_repeats(session, TEST, config.stash[_LAUNCHES])
-    return run
-
-
-def _make_run(session: pytest.Session, terminal: PytestTerminal, background: dict[str, Any]) -> Run:
-    """The run of the session's launches."""
-    config = session.config
-    launches = config.stash[_LAUNCHES]
-    chosen = options.chosen_matrix(config)
-    config.stash[_RUN] = run = Run(
-        settings.settings(config, chosen),
-        [launches[name] for name in order.planned_ids(session.items, TEST, list(launches))],
-        terminal.say, terminal.show, terminal.say_end, background,
-        observing.observers(config, terminal.say, terminal.show),
-    )  # fmt: skip
-    return run
-
-
-def _prepare(run: Run, costs: Costs | None = None) -> None:
-    try:
-        run.prepare(costs)
-    except BaseException:
-        run.close()
-        raise
 
 
 @pytest.fixture(scope="session")
@@ -329,8 +269,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
         terminalreporter.section("comparison")
         write(short(run.records, str(run.info["id"]), *shutil.get_terminal_size((WIDTH, LINES))))
-    shrunk = [f"--{SIZE}={SMALL}"] if config.stash.get(_SHRUNK, "") else []
-    if line := advice(run, [*config.invocation_params.args, *shrunk]):
+    if line := advice(run, [*config.invocation_params.args, *taken(config)]):
         write(line)
     hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
     write(f"Compare with: python -m suite.compare{hint}")
@@ -342,6 +281,5 @@ def _why_unmeasured(config: pytest.Config) -> str:
 
 
 _LAUNCHES = pytest.StashKey[order.Launches]()
-_SHRUNK = pytest.StashKey[str]()
 _RUN = pytest.StashKey[Run]()
 _RESTORE = pytest.StashKey[Callable[[], None]]()

@@ -79,9 +79,9 @@ class Light:
     """Leaves out what takes longest: the second in which the background load is measured, and the comparison."""
 
     def pytest_configure(self) -> None:
-        import suite.plugin
+        import suite.session.opening
 
-        suite.plugin.settle = lambda *_: Background(0.0, 1)
+        suite.session.opening.settle = lambda *_: Background(0.0, 1)
         sys.modules["suite.report.screen.short"] = types.ModuleType("short")
         sys.modules["suite.report.screen.short"].short = lambda *_: "left out"
 

@@ -38,7 +38,7 @@ from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.settings import Settings
-from suite.session.run import launch_all
+from suite.session.opening import launch_all
 from workloads.data.dataset import DataError
 from workloads.data.progress import waiting
 from workloads.registry import RegistryError, register

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.plan.cell import AUTO, Cell
-from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, WHOLE_BLOCKS, Plan
+from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, WHOLE_BLOCKS, Plan
+from suite.record.record import Record
 from suite.session.eta import Eta
 from suite.session.formatting import count_launches, duration
 from suite.session.launches.batch_finder import Fit
@@ -30,10 +31,14 @@ class Outlook:
     """``fits`` are the batches that searches found, ``side_by_side`` is how many blocks run at a time."""
 
     eta: Eta
-    plan: Plan
     fits: Mapping[Cell, Fit]
     side_by_side: int = 1
     whole_blocks: int = WHOLE_BLOCKS  # in which launches have all phases
+
+    @property
+    def plan(self) -> Plan:
+        """How long launches measure."""
+        return self.eta.plan
 
     def estimate_s(self, launches: Sequence[Due]) -> float:
         """The seconds that these launches will take, with the searches for their batches."""
@@ -49,11 +54,29 @@ class Outlook:
                 if cost_s is not None and not self.eta.has(cell, lean=lean):
                     self.eta.add(cell, cost_s, lean=lean)
 
-    def choose(self, cells: Sequence[Cell], budget_s: float, warming_s: float) -> str:
+    def left_s(self, remaining: Sequence[Due], done: Sequence[Record], budget_left_s: float | None) -> float:
+        """The seconds left: of a run with a budget, what is left of that, but no less than what will surely follow."""
+        left_s = self.estimate_s(remaining)
+        if budget_left_s is None:
+            return left_s
+        block = max([FIRST_LOOK - 1 if budget_left_s else 0, *(record.block for record in done[-1:])])
+        sure_s = self.estimate_s([each for each in remaining if each[1] % CONTROL <= block])
+        return min(left_s, max(sure_s, budget_left_s))
+
+    def say(self, remaining: Sequence[Due], *, search: bool) -> str:
+        """How many launches remain and how long they take, in words."""
+        launches = count_launches(len(remaining))
+        if trained := [cell for cell, _ in remaining if cell.recipe]:
+            hours = any(cell.size == "full" for cell in trained)
+            words = (": hours on a CPU" if hours else ": minutes each on a CPU") if self.eta.cpu else ""
+            return f"{launches}; those with a recipe train to the end{words}"
+        return f"{'the first block: ' if search else ''}{launches}, about {duration(self.estimate_s(remaining))}"
+
+    def choose(self, cells: Sequence[Cell], budget_s: float, warming_s: float, *, may_shrink: bool) -> str:
         """Choose the plan that fits the budget, less the seconds of warming up; returns it in words.
 
-        The usual number of blocks have all phases if that leaves time for a tested answer, else only the first. Raises
-        `TooSlowError` if neither does.
+        The usual number of blocks have all phases if that leaves time for a tested answer, else only the first. If
+        neither does, the run goes on as far as it gets; one that ``may_shrink`` raises `TooSlowError`.
         """
         whole_s, lean_s = (self.estimate_s([(cell, number) for cell in cells]) for number in (0, LAST_LOOK))
         left_s = USED_MOST * budget_s - warming_s
@@ -65,10 +88,8 @@ class Outlook:
                     f"{blocks} blocks of {count_launches(len(cells))} fit into {duration(budget_s)}; the run ends when "
                     f"all is decided, at the earliest after {FIRST_LOOK} blocks (about {duration(least_s)})"
                 )
-        raise TooSlowError((least_s + warming_s) / USED_MOST)
-
-
-def say_shortage(error: TooSlowError, budget_s: float) -> str:
-    """What a run whose cells take longer than its budget says, and the budget that would do."""
-    most = duration(budget_s)
-    return f"{error}, and fewer are not tested: more than the {most} of the budget; give --budget={error.budget}"
+        error = TooSlowError((least_s + warming_s) / USED_MOST)
+        if may_shrink:
+            raise error
+        most = duration(budget_s)
+        return f"{error}, and fewer are not tested: more than the {most} of the budget; give --budget={error.budget}"

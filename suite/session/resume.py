@@ -16,6 +16,7 @@ from suite.plan.command.common import LATEST
 from suite.plan.measuring import SEQUENTIAL
 from suite.record.record import Record
 from suite.record.retry import may_pass
+from suite.session.formatting import count_launches
 from suite.session.journal import Journal, JournalError, description, read
 from suite.session.launches.settings import Settings
 from suite.session.repeats import REPEATS, repeats_launches
@@ -52,7 +53,8 @@ def open_journal(settings: Settings, cells: Sequence[Cell], here: bool, known: M
     info = {"id": run_id, "started": now.isoformat(timespec="seconds"), **settings.signature()}
     info |= {"design": SEQUENTIAL, "budget_s": settings.budget_s} if settings.budget_s else {}
     info |= {REPEATS: True} if repeats_launches(settings, here) else {}
-    info |= {"typed": settings.typed, "cells": digest, "planned": len(cells), **known}
+    info |= {"typed": settings.typed, "cells": digest, "planned": len(cells)}
+    info |= {name: value for name, value in known.items() if value}
     return Journal(settings.journals / f"{run_id}.jsonl", info)
 
 
@@ -77,6 +79,13 @@ def journal_of(settings: Settings, cells: str) -> Path:
             "or change it back"
         )
     return path
+
+
+def say_resumed(run_id: str, launches: int, failed: int) -> str:
+    """What a run that goes on finds in its journal, in a line."""
+    them = "it" if launches == 1 else f"{failed} of them"
+    note = f"; {them} failed and will run again" if failed else ""
+    return f"resuming run {run_id}: {count_launches(launches)} {'is' if launches == 1 else 'are'} in its journal{note}"
 
 
 def command(arguments: Sequence[str], run: str) -> str:

@@ -11,13 +11,13 @@ from typing import Any
 
 from suite.plan.cell import Cell
 from suite.plan.command.common import LOCAL
-from suite.plan.measuring import CONTROL, FIRST_LOOK, REPEAT
+from suite.plan.measuring import CONTROL, REPEAT
 from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session.dispatch import Dispatch, Planned, Post, Posting, key_of
 from suite.session.engines.cluster import open_hosts
 from suite.session.eta import Eta, durations, is_lean
-from suite.session.formatting import count_launches, describe_launch, duration
+from suite.session.formatting import describe_launch, duration
 from suite.session.hosts import Host
 from suite.session.hosts.site import prepare
 from suite.session.launches import batch_finder, interpreters
@@ -25,11 +25,10 @@ from suite.session.launches.launch import LaunchError
 from suite.session.launches.launcher import Launcher
 from suite.session.launches.settings import Settings
 from suite.session.observers.observer import Observers
-from suite.session.outlook import Due, Outlook, TooSlowError, say_shortage
+from suite.session.outlook import Due, Outlook
 from suite.session.repeats import REPEATS, is_due_again
-from suite.session.resume import open_journal
+from suite.session.resume import open_journal, say_resumed
 from suite.session.stopping import Stopping
-from suite.session.terminal import CommandTerminal
 from suite.session.warm_up import Costs, warm_up
 
 
@@ -59,8 +58,7 @@ class Run:
         locks = self._build(cells)
         self._hosts = open_hosts(self.settings, cells, self.say, self._open)
         try:
-            known = {"locks": locks} if locks else {}
-            known |= {"background": self.background} if self.background else {}
+            known = {"locks": locks, "background": self.background}
             self.journal = open_journal(self.settings, cells, not self._hosts.cluster, known)
         except BaseException:
             self._open.close()
@@ -75,8 +73,7 @@ class Run:
         self._fits = batch_finder.fits_by_cell(self._journalled.values())
         host = self._hosts.hosts[0]
         self.on_cpu = not host.about.gpu
-        eta = Eta(self.settings.plan, self.on_cpu)
-        self._outlook = Outlook(eta, self.settings.plan, self._fits, self.side_by_side)
+        self._outlook = Outlook(Eta(self.settings.plan, self.on_cpu), self._fits, self.side_by_side)
         self._outlook.eta.learn(self._journalled.values())
         self._launcher = Launcher(self.settings, self.info, host, self.say, self.show, self.observers, self._fits)
         self._dispatch: Dispatch | None = None
@@ -84,11 +81,7 @@ class Run:
         if host.about.driver:
             self.info.setdefault("driver", host.about.driver)
         if last:
-            retried = len(last) - len(self._journalled)
-            failed = "it" if len(last) == 1 else f"{retried} of them"
-            note = f"; {failed} failed and will run again" if retried else ""
-            verb = "is" if len(last) == 1 else "are"
-            self.say(f"resuming run {self.info['id']}: {count_launches(len(last))} {verb} in its journal{note}")
+            self.say(say_resumed(str(self.info["id"]), len(last), len(last) - len(self._journalled)))
             self.info["resumed"] = 1 + max(record.resumed for record in last.values())
 
     @property
@@ -130,7 +123,7 @@ class Run:
         self._unended = ""
         line = f"{counter} {describe_launch(record)}  {duration(record.run['took_s'])}{self._say_left()}"
         self.say_end(line, record.outcome.status) if self.say_end else self.say(line)
-        self.observers.end(record, self._limited_s() if self._outlook.eta.known else None)
+        self.observers.end(record, self._left_s() if self._outlook.eta.known else None)
         return record
 
     def next(self, cell: Cell, number: int) -> Record:
@@ -141,21 +134,14 @@ class Run:
         self.ahead([(cell, number)])
         return self.launch(cell, number)
 
-    @property
-    def repeats(self) -> bool:
-        """Whether disturbed launches are measured again."""
-        return bool(self.info.get(REPEATS))
-
     def leaves_out(self, cell: Cell, number: int) -> bool:
-        """Whether the launch that would be next is not needed; then it is not planned any more.
+        """Whether the launch that would be next is not needed: then it is not planned any more.
 
-        A run with a budget needs no more launches of what is decided. One that takes the place of a disturbed launch
-        is planned only when it is due.
+        It is not if all is decided, or if the launch whose place it would take was not disturbed.
         """
         if number >= REPEAT:
-            due = key_of(cell, number) in self._journalled or is_due_again(
-                cell, number, self.records, self.settings.budget_s
-            )
+            budget_s = self.settings.budget_s
+            due = key_of(cell, number) in self._journalled or is_due_again(cell, number, self.records, budget_s)
             if due:
                 self.planned.insert(self.done, (cell, number))
                 self.info["planned"] = self.total
@@ -223,7 +209,7 @@ class Run:
         remaining = self._remaining()
         workloads = list(dict.fromkeys(sorted(cell.workload for cell in cells)))
         prepare(self._hosts.hosts, workloads, bool(remaining))
-        if remaining and self.repeats:
+        if remaining and self.info.get(REPEATS):
             self._warm_up([cell for cell, _ in remaining], costs)
         if remaining:
             self.say(self._say_plan(remaining, may_shrink))
@@ -242,24 +228,14 @@ class Run:
 
     def _say_plan(self, remaining: Sequence[Due], may_shrink: bool) -> str:
         """What the run will do and how long that takes, in a line; a run with a budget chooses its plan here."""
-        launches = count_launches(len(remaining))
-        if trained := [cell for cell, _ in remaining if cell.recipe]:
-            hours = any(cell.size == "full" for cell in trained)
-            words = (": hours on a CPU" if hours else ": minutes each on a CPU") if self.on_cpu else ""
-            return f"{launches}; those with a recipe train to the end{words}"
-        if not self._stopping:
-            first = "the first block: " if self.settings.search else ""
-            return f"{first}{launches}, about {duration(self._outlook.estimate_s(remaining))}"
+        if not self._stopping or any(cell.recipe for cell, _ in remaining):
+            return self._outlook.say(remaining, search=bool(self.settings.search))
         if self._journalled:
             left_s = self._stopping.left_s(self._journalled.values())
             return f"until all is decided, for about {duration(left_s)} at most"
-        budget_s = self._stopping.budget_s
         try:
-            return self._outlook.choose(list(dict.fromkeys(cell for cell, _ in remaining)), budget_s, self._warming_s)
-        except TooSlowError as error:
-            if may_shrink:
-                raise
-            return say_shortage(error, budget_s)
+            cells = list(dict.fromkeys(cell for cell, _ in remaining))
+            return self._outlook.choose(cells, self._stopping.budget_s, self._warming_s, may_shrink=may_shrink)
         finally:
             self._launcher.whole_blocks = self._outlook.whole_blocks
 
@@ -315,29 +291,10 @@ class Run:
         """The launches that are still to be made."""
         return [each for each in self.planned[self.done :] if key_of(*each) not in self._journalled]
 
-    def _limited_s(self) -> float:
-        """The seconds left: of a run with a budget, what is left of that, but no less than what will surely follow."""
-        remaining = self._remaining()
-        left_s = self._outlook.estimate_s(remaining)
-        if not self._stopping:
-            return left_s
-        budget_left_s = self._stopping.left_s(self.records)
-        block = max([FIRST_LOOK - 1 if budget_left_s else 0, *(record.block for record in self.records[-1:])])
-        sure_s = self._outlook.estimate_s([each for each in remaining if each[1] % CONTROL <= block])
-        return min(left_s, max(sure_s, budget_left_s))
+    def _left_s(self) -> float:
+        budget_left_s = self._stopping.left_s(self.records) if self._stopping else None
+        return self._outlook.left_s(self._remaining(), self.records, budget_left_s)
 
     def _say_left(self) -> str:
         known = self._outlook.eta.known and self._remaining()
-        return f", {'at most' if self._stopping else 'about'} {duration(self._limited_s())} left" if known else ""
-
-
-def launch_all(settings: Settings, planned: list[tuple[Cell, int]]) -> tuple[list[Record], str]:
-    """The launches of a command, one after the other, and the id of their run. Raises what a `Run` raises."""
-    terminal = CommandTerminal()
-    run = Run(settings, planned, terminal.say, terminal.show)
-    try:
-        run.prepare()
-        return [run.launch(*each) for each in planned], str(run.info["id"])
-    finally:
-        terminal.show("")
-        run.close()
+        return f", {'at most' if self._stopping else 'about'} {duration(self._left_s())} left" if known else ""

@@ -54,7 +54,7 @@ def test_how_long_trainings_take_is_said_of_those_that_remain_and_of_a_cpu(
     tmp_path: Path, cells: list[Cell], done: int, on_cpu: bool, line: str
 ) -> None:
     run, said = made(tmp_path, cells)
-    run.on_cpu = on_cpu
+    run._outlook.eta.cpu = on_cpu
     run.records += [Record(cell, Outcome("ok")) for cell in cells[:done]]
     run.prepare()
     run.close()

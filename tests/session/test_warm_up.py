@@ -23,7 +23,7 @@ CELLS = list(SMOKE.cells)
 def outlook(start_s: float, step_s: float) -> Outlook:
     """Of a machine on which every launch starts, and every step takes, so long."""
     costs = Costs({kind_of(cell): Cost(cell, start_s, step_s) for cell in CELLS})
-    made = Outlook(Eta(SMOKE.plan, cpu=True), SMOKE.plan, {})
+    made = Outlook(Eta(SMOKE.plan, cpu=True), {})
     made.learn(costs, CELLS)
     return made
 
@@ -48,7 +48,7 @@ def test_each_framework_reads_each_workload_once_and_a_failure_ends_nothing() ->
 
 def test_a_fast_machine_has_all_phases_in_the_usual_blocks() -> None:
     fast = outlook(3.0, 0.1)
-    words = fast.choose(CELLS, 600.0, 30.0)
+    words = fast.choose(CELLS, 600.0, 30.0, may_shrink=True)
     assert fast.whole_blocks == WHOLE_BLOCKS
     blocks = int(words.split()[0])
     assert FIRST_LOOK <= blocks <= LAST_LOOK
@@ -58,13 +58,13 @@ def test_a_fast_machine_has_all_phases_in_the_usual_blocks() -> None:
 
 def test_a_slower_machine_has_them_in_the_first_block_and_one_beyond_is_too_slow() -> None:
     slower = outlook(8.0, 0.8)
-    slower.choose(CELLS, 600.0, 60.0)
+    slower.choose(CELLS, 600.0, 60.0, may_shrink=True)
     assert slower.whole_blocks == 1
     with pytest.raises(TooSlowError) as error:
-        outlook(30.0, 4.0).choose(CELLS, 600.0, 120.0)
+        outlook(30.0, 4.0).choose(CELLS, 600.0, 120.0, may_shrink=True)
     needed_s = 60 * int(error.value.budget.removesuffix("min"))
     again = outlook(30.0, 4.0)
-    assert again.choose(CELLS, needed_s, 120.0), "the budget that it names is enough"
+    assert again.choose(CELLS, needed_s, 120.0, may_shrink=True), "the budget that it names is enough"
 
 
 def test_a_tested_run_warms_up_and_records_nothing_of_it(suite: Suite) -> None:

@@ -1,0 +1,88 @@
+"""Opens runs: of a session of pytest, at the size that its budget pays for, and of a command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from suite.monitor.background import settle
+from suite.plan import order
+from suite.plan.cell import Cell
+from suite.plan.command import options
+from suite.plan.command.common import LOCAL
+from suite.record.record import Record
+from suite.session.launches.settings import Settings, settings
+from suite.session.observers import chosen as observing
+from suite.session.outlook import TooSlowError
+from suite.session.repeats import REPEATS
+from suite.session.run import Run
+from suite.session.terminal import CommandTerminal, PytestTerminal
+
+SIZE, SMALL = "size", "small"
+
+
+def open_run(session: pytest.Session, test: str, launches: order.Launches) -> Run:
+    """The run of a session's launches, ready for the first; ``launches`` are those of all ids of ``test``.
+
+    Where the machine is too slow for a tested answer within the budget, and nobody asked for a size, it is of the
+    small workloads, as if ``--size small`` had been typed.
+    """
+    config = session.config
+    terminal = PytestTerminal(config)
+    with terminal.uncaptured():
+        here = config.getoption("on") == LOCAL  # else its load concerns no launch
+        background = settle(config.getoption("wait_idle"), terminal.say, terminal.show).to_json() if here else {}
+        run = _make_run(session, test, launches, terminal, background)
+        try:
+            asked = any(config.getoption(name) for name in (SIZE, "matrix", "resume"))
+            try:
+                run.prepare(may_shrink=run.on_cpu and not asked)
+            except TooSlowError as error:
+                run.discard()
+                terminal.say(
+                    f"{error}: this machine is too slow for the full size within the budget, so size small is "
+                    f"measured. For the full one: --{SIZE}=full --budget={error.budget}"
+                )
+                config.option.size = config.stash[_TAKEN] = SMALL
+                order.replace_cells(session, test, launches, lambda cell: cell.but(size=SMALL))
+                costs, run = run.costs, _make_run(session, test, launches, terminal, background)
+                run.prepare(costs)
+        except BaseException:
+            run.close()
+            raise
+    if run.info.get(REPEATS):
+        order.add_repeats(session, test, launches)
+    return run
+
+
+def taken(config: pytest.Config) -> list[str]:
+    """The options that a session took by itself, for a command that continues it."""
+    return [f"--{SIZE}={config.stash[_TAKEN]}"] if _TAKEN in config.stash else []
+
+
+def _make_run(
+    session: pytest.Session, test: str, launches: order.Launches, terminal: PytestTerminal, background: dict[str, Any]
+) -> Run:
+    config = session.config
+    return Run(
+        settings(config, options.chosen_matrix(config)),
+        [launches[name] for name in order.planned_ids(session.items, test, list(launches))],
+        terminal.say, terminal.show, terminal.say_end, background,
+        observing.observers(config, terminal.say, terminal.show),
+    )  # fmt: skip
+
+
+def launch_all(settings: Settings, planned: list[tuple[Cell, int]]) -> tuple[list[Record], str]:
+    """The launches of a command, one after the other, and the id of their run. Raises what a `Run` raises."""
+    terminal = CommandTerminal()
+    run = Run(settings, planned, terminal.say, terminal.show)
+    try:
+        run.prepare()
+        return [run.launch(*each) for each in planned], str(run.info["id"])
+    finally:
+        terminal.show("")
+        run.close()
+
+
+_TAKEN = pytest.StashKey[str]()
