@@ -13,8 +13,8 @@ from packaging.utils import canonicalize_name
 from suite.analysis.records.hardware import machine
 from suite.analysis.records.ledger import PEAK_OF_FEW
 from suite.catalog.frameworks import FRAMEWORKS
-from suite.monitor.sampler import OTHERS_MOST
 from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL
+from suite.record.disturbance import DISTURBED, OTHERS_MOST, has_readings, is_disturbed
 from suite.record.parts.environment import digest_of
 from suite.record.record import SKIPPED, Record
 from suite.record.text import clean
@@ -119,6 +119,15 @@ def protocol(run: Submission) -> Iterator[Problem]:
             yield Problem(WARNING, why)
     if odd := next((r for r in run.timed if r.phases["train"].steady == ("unsteady" in r.flags)), None):
         yield Problem(FAILED, f"{odd.key} has not the flags that its windows give", "measure again, unchanged")
+    for record in run.ok:
+        disturbed = is_disturbed(record)
+        if disturbed != (DISTURBED in record.flags) and (has_readings(record) or not disturbed):
+            why = (
+                "was disturbed by its readings, and has no flag"
+                if disturbed
+                else "is flagged as disturbed, without cause"
+            )
+            yield Problem(FAILED, f"{record.key} {why}", "measure again, unchanged")
     asked, plan, load = (run.run.get(name) for name in ("launches", "plan", "background"))
     if run.timed and run.run.get("design") != SEQUENTIAL and (type(asked) is not int or asked < LEAST_TESTED):
         yield Problem(WARNING, f"{asked} launches of each cell are not tested", f"--resume --launches {LEAST_TESTED}")
