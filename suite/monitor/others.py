@@ -1,13 +1,14 @@
 """What others take from a worker while it trains, and the names of the other processes that take most.
 
 Names are read in the parent, and only while other processes use much: a look at all processes of a machine takes
-about 10 us for each.
+about 20 us for each.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -20,8 +21,8 @@ from suite.record.text import clean
 
 #: Where Linux shows processes.
 PROC = Path("/proc")
-#: Between two looks at all processes, at least.
-LOOK_EVERY_S = 2.0
+#: Between two looks at all processes, at least, and the share of a core that they take, at most.
+LOOK_EVERY_S, LOOK_CORES_MOST = 2.0, 0.005
 #: A process that used fewer cores is not named.
 NAMED_LEAST_CORES = 0.05
 
@@ -38,6 +39,7 @@ class Others:
     def __init__(self, cores: int) -> None:
         self._cores = cores
         self._last: tuple[float, Times] | None = None
+        self._pause_s = LOOK_EVERY_S
         self._used: list[tuple[Span, Mapping[str, float]]] = []  # CPU seconds by name, of the largest
 
     def watch(self, samples: Sequence[Sample], ours: Collection[int]) -> None:
@@ -46,9 +48,11 @@ class Others:
             self._last = None
             return
         now_s = samples[-1].at_s
-        if self._last and now_s - self._last[0] < LOOK_EVERY_S:
+        if self._last and now_s - self._last[0] < self._pause_s:
             return
+        begin_s = time.thread_time()
         times = read_times()
+        self._pause_s = max(LOOK_EVERY_S, (time.thread_time() - begin_s) / LOOK_CORES_MOST)
         if self._last:
             used = find_users(self._last[1], times, ours)
             largest = sorted(used, key=lambda name: -used[name])[: 2 * NAMES_MOST]
@@ -101,7 +105,8 @@ def read_times() -> Times:
         for entry in entries:
             if entry.name.isdecimal():
                 with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended, or is hidden
-                    stat = Path(entry.path, "stat").read_bytes()
+                    with open(f"{entry.path}/stat", "rb", buffering=0) as file:
+                        stat = file.read()
                     # A name may hold anything, brackets too. Fields after it: proc_pid_stat(5), from the third on.
                     before, _, after = stat.rpartition(b")")
                     fields = after.split()
