@@ -105,7 +105,7 @@ def read_times() -> Times:
         for entry in entries:
             if entry.name.isdecimal():
                 with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended, or is hidden
-                    with open(f"{entry.path}/stat", "rb", buffering=0) as file:
+                    with open(f"{entry.path}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - half as long as Path's
                         stat = file.read()
                     # A name may hold anything, brackets too. Fields after it: proc_pid_stat(5), from the third on.
                     before, _, after = stat.rpartition(b")")

@@ -22,7 +22,9 @@ cpu0 300 0 100 4000 50 0 0 100 0 0
 cpu1 100 0 100 5000 50 0 0 200 0 0
 btime 1700000000
 """
-PRESSURE = "some avg10=7.89 avg60=2.32 avg300=0.67 total=4000000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n"
+PRESSURE = (
+    "some avg10=7.89 avg60=2.32 avg300=0.67 total=4000000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n"
+)
 
 
 @pytest.fixture
