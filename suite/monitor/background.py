@@ -64,7 +64,7 @@ def measure(over_s: float = OVER_S) -> Background:
     before, times, begin_s = host.read(), read_times(), time.monotonic()
     time.sleep(over_s)
     after, over_s = host.read(), time.monotonic() - begin_s
-    used = find_users(times, read_times(), {process.pid for process in host.tree()})
+    used = find_users(times, read_times(), host.pids)
     busy, steal = (max(0.0, (after.get(name, 0.0) - before.get(name, 0.0)) / over_s) for name in TAKEN)
     return Background(busy, len(own_cores()), 0.0, steal, tuple(name_busiest(used, over_s)))
 

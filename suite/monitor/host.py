@@ -90,6 +90,11 @@ class Host:
                     self.absent[name] = str(error) or type(error).__name__
         return readings
 
+    @property
+    def pids(self) -> set[int]:
+        """The ids of the processes that were read last."""
+        return {process.pid for process in self._tree}
+
     def tree(self) -> list[psutil.Process]:
         """The process and its descendants, some of which may have ended. Raises `psutil.NoSuchProcess`.
 

@@ -118,7 +118,7 @@ class Monitor:
             now_s = time.perf_counter()
             due_s = now_s + (GPU_EVERY_S if self.gpus else HOST_EVERY_S)
             slow = now_s >= host_due_s
-            tree = {process.pid for process in watched.tree()} if slow else set()
+            tree = {process.pid for process in watched.tree()} if slow and self.gpus else set()
             for number, gpu in enumerate(self.gpus):
                 values = gpu.read()
                 values |= self._memory_and_others(gpu, tree, used=number < self.devices) if slow else {}
@@ -126,7 +126,7 @@ class Monitor:
             if slow:
                 host_due_s = now_s + HOST_EVERY_S
                 self.host.append(Sample(time.perf_counter(), watched.read()))
-                self.others.watch(self.host, tree)
+                self.others.watch(self.host, watched.pids)
                 self.absent |= watched.absent
 
     def _memory_and_others(self, gpu: Gpu, tree: set[int], used: bool) -> dict[str, float]:
