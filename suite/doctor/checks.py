@@ -14,6 +14,7 @@ from suite.monitor.background import measure
 from suite.monitor.gpu import Driver, Gpu, NvmlError, open_nvml
 from suite.monitor.host import share_stolen
 from suite.monitor.links import links, losses
+from suite.record.disturbance import TAKEN_MOST
 from suite.record.parts.environment import core_limit, machine
 from suite.session.engines import engines
 from workloads.data.cache import folder_of
@@ -176,12 +177,10 @@ def host() -> Iterator[Finding]:
     )
     load = measure()
     if load.busy:
-        mend = f"{load.mend}; launches under load are flagged contaminated, under much of it disturbed"
+        mend = f"{load.mend}; above {100 * TAKEN_MOST:.0f} % of the cores, launches are flagged disturbed"
         yield Finding("machine", WARNING, str(load), mend)
     if (stolen := share_stolen()) > STOLEN_MOST:
-        text = (
-            f"since it started, its host gave {100 * stolen:.0f} % of the time that its cores needed to others (steal)"
-        )
+        text = f"its host gave others {100 * stolen:.0f} % of the CPU time that it needed since it started (steal)"
         yield Finding("machine", WARNING, text, "measure at another time, or on a machine with cores of its own")
     governor = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     if governor == "performance":

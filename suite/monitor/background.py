@@ -53,7 +53,7 @@ class Background:
         return "end them, or let --wait-idle 600 wait up to 10 minutes"
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers; a run says no names of programs that its machine happened to run before it."""
+        """The numbers alone: a run does not tell which programs its machine ran before it."""
         numbers = {name: value for name, value in asdict(self).items() if name != "processes"}
         return {name: round(value, 2) for name, value in numbers.items()}
 
