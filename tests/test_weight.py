@@ -31,6 +31,8 @@ SPANS = {"train": Span(5.0, 12.0), "compute": Span(12.0, 19.0), "input": Span(19
 HOST = {
     "cpu_cores": (2.0, 0.02), "other_cpu_cores": (0.02, 0.02), "context_switches_per_s": (60.0, 2.0),
     "rss_bytes": (5e8, 4096.0), "disk_read_bytes_per_s": (0.0, 1.0), "network_bytes_per_s": (0.0, 1.0),
+    "steal_cores": (0.02, 0.02), "cpu_some_share": (0.05, 1e-5), "io_some_share": (0.001, 1e-5),
+    "io_full_share": (0.0, 1e-5), "memory_some_share": (0.0, 1e-5), "memory_full_share": (0.0, 1e-5),
 }  # fmt: skip
 GPU = dict.fromkeys(scale.GPU, (60.0, 0.1)) | {
     "gpu_utilisation_percent": (95.0, 1.0), "memory_used_bytes": (8e9, 2.0**20), "power_w": (480.0, 0.001),

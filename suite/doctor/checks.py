@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from suite.doctor.probes import FAILED, NO_ANSWER
+from suite.monitor.background import measure
 from suite.monitor.gpu import Driver, Gpu, NvmlError, open_nvml
+from suite.monitor.host import share_stolen
 from suite.monitor.links import links, losses
+from suite.record.disturbance import TAKEN_MOST
 from suite.record.parts.environment import core_limit, machine
 from suite.session.engines import engines
 from workloads.data.cache import folder_of
@@ -22,8 +25,8 @@ MARKS = {OK: "   ", NOTE: " . ", WARNING: " ! ", BAD: "!! "}
 
 #: Disk space for both data sets: the archives and what is parsed from them.
 ROOM_BYTES = 2 * 10**9
-#: Background load above this share of the cores changes the figures.
-LOAD_MOST = 0.25
+#: A host that took more than this share of a virtual machine's time since it started is named.
+STOLEN_MOST = 0.05
 
 
 @dataclass(frozen=True)
@@ -172,12 +175,13 @@ def host() -> Iterator[Finding]:
     yield Finding(
         "machine", OK, f"{hardware['cpu']}, {hardware['cores']} cores, {hardware['memory_bytes'] / 2**30:.0f} GiB"
     )
-    load = os.getloadavg()[0]
-    if load > LOAD_MOST * hardware["cores"]:
-        text = f"background load of {load:.1f} on {hardware['cores']} cores"
-        yield Finding(
-            "machine", WARNING, text, "wait, or end other programs; launches under load are flagged contaminated"
-        )
+    load = measure()
+    if load.busy:
+        mend = f"{load.mend}; above {100 * TAKEN_MOST:.0f} % of the cores, launches are flagged disturbed"
+        yield Finding("machine", WARNING, str(load), mend)
+    if (stolen := share_stolen()) > STOLEN_MOST:
+        text = f"its host gave others {100 * stolen:.0f} % of the CPU time that it needed since it started (steal)"
+        yield Finding("machine", WARNING, text, "measure at another time, or on a machine with cores of its own")
     governor = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     if governor == "performance":
         yield Finding("machine", OK, "the CPU governor is performance")

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from suite.monitor.stalls import LINES, find_limiting, read_pressure, read_throttled
 from suite.record.parts.environment import own_cores
 
-#: Readings that only ever grow, and what their growth per second is called. Disk and network are the whole machine's.
+#: Readings that only ever grow, and what their growth per second is called. Disk, network and pressure are the whole
+#: machine's. Stolen time is what the host of a virtual machine gave to others while a core had something to do.
 COUNTERS = {
     "cpu_s": "cpu_cores",
     "other_cpu_s": "other_cpu_cores",
+    "steal_s": "steal_cores",
+    "throttled_s": "throttled_cores",
     "context_switches": "context_switches_per_s",
     "disk_read_bytes": "disk_read_bytes_per_s",
     "disk_write_bytes": "disk_write_bytes_per_s",
     "network_bytes": "network_bytes_per_s",
+    **{f"{resource}_{kind}_s": f"{resource}_{kind}_share" for resource, kinds in LINES.items() for kind in kinds},
 }
 
+#: Times of a core in which it ran nothing, or that another of its times holds too.
+NOT_BUSY = ("idle", "iowait", "steal", "guest", "guest_nice")
 
 #: Memory that only the worker uses is counted page by page (5 to 12 ms for 0.9 GB on busy cores): the slowest reading.
 USS_EVERY_S = 10.0
@@ -31,12 +39,18 @@ class Host:
     """A process, or some, and all their descendants. CPU time is in seconds over all cores, memory in bytes.
 
     ``absent`` names what the machine does not provide, with the reason. The CPU time of other processes counts on the
-    cores that the worker may use: what runs on the others takes no time from it.
+    cores that the worker may use, as stolen time does: what runs on the others takes no time from it.
     """
 
     def __init__(self, pid: int | Sequence[int]) -> None:
         pids = [pid] if isinstance(pid, int) else pid
         self._roots, self._cores = [psutil.Process(each) for each in pids], own_cores()
+        self._sources: dict[str, Callable[[], dict[str, float]]] = {
+            "disk": _disk,
+            "network": _network,
+            "pressure": read_pressure,
+            "throttling": partial(read_throttled, find_limiting()),
+        }
         self.absent: dict[str, str] = {}
         self._uss_s = -USS_EVERY_S
         self._tree: list[psutil.Process] = []
@@ -62,15 +76,24 @@ class Host:
             "context_switches": float(sum(count for _, count in self._last_seen.values())),
             "rss_bytes": float(rss),
         }
+        if hasattr(usable[0], "steal"):
+            readings["steal_s"] = sum(times.steal for times in usable)
+        else:
+            self.absent["steal"] = "the system does not count it"
         due = time.monotonic() - self._uss_s >= USS_EVERY_S
         self._uss_s = time.monotonic() if due else self._uss_s
-        for name, read in (("disk", _disk), ("network", _network), *([("uss", self._uss)] if due else [])):
+        for name, read in (self._sources | ({"uss": self._uss} if due else {})).items():
             if name not in self.absent:
                 try:
                     readings |= read()
                 except Exception as error:  # a container may hide them, each system in its own way
                     self.absent[name] = str(error) or type(error).__name__
         return readings
+
+    @property
+    def pids(self) -> set[int]:
+        """The ids of the processes that were read last."""
+        return {process.pid for process in self._tree}
 
     def tree(self) -> list[psutil.Process]:
         """The process and its descendants, some of which may have ended. Raises `psutil.NoSuchProcess`.
@@ -102,9 +125,16 @@ def _newest() -> int:
         return 0
 
 
+def share_stolen() -> float:
+    """The share of the time since the machine started in which its cores had something to do and its host took them."""
+    times = psutil.cpu_times()
+    stolen = float(getattr(times, "steal", 0.0))
+    return stolen / wanted if (wanted := _busy(times) + stolen) else 0.0
+
+
 def _busy(times: Any) -> float:
-    idle = times.idle + getattr(times, "iowait", 0.0) + getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
-    return float(sum(times) - idle)
+    """Seconds in which the core ran something, by its counters; a guest's time is part of a user's."""
+    return float(sum(times) - sum(getattr(times, name, 0.0) for name in NOT_BUSY))
 
 
 def _disk() -> dict[str, float]:

@@ -18,6 +18,7 @@ import psutil
 from suite.catalog.devices import ACCELERATORS
 from suite.monitor import host
 from suite.monitor.gpu import COUNTERS, POWER_CAP, THROTTLES, Gpu
+from suite.monitor.others import Others, taken_cores
 from suite.monitor.timeline import (
     ENERGY_LEAST_S,
     Sample,
@@ -32,14 +33,13 @@ from suite.monitor.timeline import (
     short,
     summary,
 )
+from suite.record.disturbance import DISTURBED, OTHERS_MOST, SHARED_GPU, is_disturbed
 from suite.record.parts.bounds import drop_outside
 from suite.record.parts.environment import own_cores
 from suite.record.record import Phase, Record
 
 GPU_EVERY_S, HOST_EVERY_S = 0.1, 0.5
 
-#: A launch is contaminated when the rest of the machine used more than this share of its cores.
-OTHERS_MOST = 0.10
 #: A clock that moved by more than this share between the windows' samples has drifted.
 DRIFT_MOST = 0.05
 
@@ -84,6 +84,7 @@ class Monitor:
         self.devices = devices
         self.pid, self.spawned_s, self.gpus, self.before = pid, spawned_s, gpus, before or Idle({}, {})
         self.host: list[Sample] = []
+        self.others = Others(len(own_cores()))
         self.samples: dict[str, list[Sample]] = {gpu.uuid: [] for gpu in gpus}
         self.foreign_s: list[float] = []  # when another's process was seen on a GPU that trains
         self.absent: dict[str, str] = {"gpus": no_gpu} if no_gpu else {}
@@ -125,6 +126,7 @@ class Monitor:
             if slow:
                 host_due_s = now_s + HOST_EVERY_S
                 self.host.append(Sample(time.perf_counter(), watched.read()))
+                self.others.watch(self.host, watched.pids)
                 self.absent |= watched.absent
 
     def _memory_and_others(self, gpu: Gpu, tree: set[int], used: bool) -> dict[str, float]:
@@ -148,10 +150,12 @@ class Monitor:
         used_gpus = [] if record.settings.get("device") == "cpu" else self.gpus
         foreign_s = self.foreign_s if used_gpus else []
         extents = _extents(spans)
-        foreign_share = max((_others(self.host, extent) for extent in extents), default=0.0) / cores
-        foreign = any(extent.begin_s <= at <= extent.end_s for at in foreign_s for extent in extents)
-        if foreign or foreign_share > OTHERS_MOST:
-            flags.append("contaminated")
+        taken = max((taken_cores(self.host, extent) for extent in extents.values()), default=0.0) / cores
+        shared = {name for name, each in extents.items() if any(each.begin_s <= at <= each.end_s for at in foreign_s)}
+        flags += ["contaminated"] if shared or taken > OTHERS_MOST else []
+        flags += [SHARED_GPU] if "train" in shared else []
+        if "train" in extents:
+            metrics["host"]["disturbance"] = self.others.describe(self.host, extents["train"])
         for number, gpu in enumerate(used_gpus):
             samples = self.samples[gpu.uuid]
             gpu_metrics = gpu.describe() | _statistics(samples, COUNTERS, spans, self.spawned_s)
@@ -170,7 +174,8 @@ class Monitor:
         if self.absent or unused:
             metrics["absent"] = self.absent | unused
         record = _rename_gpu(record, used_gpus) if record.settings.get("device") in ACCELERATORS else record
-        return replace(record, metrics=metrics, flags=tuple(dict.fromkeys(flags)))
+        record = replace(record, metrics=metrics, flags=tuple(dict.fromkeys(flags)))
+        return replace(record, flags=(*record.flags, DISTURBED)) if is_disturbed(record) else record
 
     def _spans(self, phase: Phase) -> list[Span]:
         return [Span(begin + self.spawned_s, end + self.spawned_s) for begin, end in phase.spans]
@@ -206,18 +211,9 @@ def _total(samples: Sequence[Sample], counter: str, spans: Spans) -> float | Non
     return short(counted[0] * seconds(spans) / counted[1]) if counted else None
 
 
-def _extents(spans: Mapping[str, Spans]) -> list[Span]:
+def _extents(spans: Mapping[str, Spans]) -> dict[str, Span]:
     """From the first to the last moment of each phase: phases alternate, so a disturbed burst concerns them all."""
-    return [Span(bursts[0].begin_s, bursts[-1].end_s) for bursts in spans.values()]
-
-
-def _others(samples: Sequence[Sample], span: Span) -> float:
-    """Cores that other processes kept busy, on average over the span."""
-    within = [sample for sample in cut(samples, [span]) if "other_cpu_s" in sample.values]
-    if len(within) < 2:
-        return 0.0
-    # The two counters are read one after the other, so that their difference may go back a little.
-    return (within[-1].values["other_cpu_s"] - within[0].values["other_cpu_s"]) / (within[-1].at_s - within[0].at_s)
+    return {name: Span(bursts[0].begin_s, bursts[-1].end_s) for name, bursts in spans.items()}
 
 
 def _energy(record: Record, samples: Sequence[Sample], train: Spans) -> dict[str, Any]:

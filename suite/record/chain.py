@@ -18,8 +18,8 @@ BEFORE = "before"
 #: path of the list.
 PRIVATE = (
     ("log",), ("outcome", "reason"), ("environment", "variables"),
-    ("metrics", "gpus", "uuid"), ("ranks", "interface"), ("run", "host"),
-    ("run", "typed"),
+    ("metrics", "gpus", "uuid"), ("metrics", "host", "disturbance", "processes"), ("ranks", "interface"),
+    ("run", "host"), ("run", "typed"),
 )  # fmt: skip
 
 #: Hexadecimal digits of a digest.

@@ -52,8 +52,10 @@ def public(line: Mapping[str, Any], hide: Callable[[str], str], more: bool = Fal
         values = {name: remove_names(str(value)) for name, value in environment["variables"].items()}
         others = {name: value for name, value in environment.items() if name != "variables"}
         made["environment"] = others if more else others | {"variables": values}
-    if isinstance(metrics := line.get("metrics"), dict) and isinstance(metrics.get("gpus"), list):
-        made["metrics"] = metrics | {"gpus": [_hide_gpu(gpu, hide) for gpu in metrics["gpus"]]}
+    if isinstance(metrics := line.get("metrics"), dict):
+        made["metrics"] = metrics = _without_processes(metrics)
+        if isinstance(metrics.get("gpus"), list):
+            made["metrics"] = metrics | {"gpus": [_hide_gpu(gpu, hide) for gpu in metrics["gpus"]]}
     if isinstance(ranks := line.get("ranks"), dict) and ranks.get("interface"):
         made["ranks"] = ranks | {"interface": "" if more else hide(ranks["interface"])}
     if isinstance(run := line.get("run"), dict):
@@ -81,6 +83,16 @@ def names_in(content: Any) -> Iterator[str]:
 
 def _hide_gpu(gpu: Any, hide: Callable[[str], str]) -> Any:
     return gpu | {"uuid": hide(str(gpu["uuid"]))} if isinstance(gpu, dict) and gpu.get("uuid") else gpu
+
+
+def _without_processes(metrics: dict[str, Any]) -> dict[str, Any]:
+    """The metrics without the names of other programs that ran; how much they took stays."""
+    host = metrics.get("host")
+    disturbance = host.get("disturbance") if isinstance(host, dict) else None
+    if not isinstance(host, dict) or not isinstance(disturbance, dict):
+        return metrics
+    left = {name: value for name, value in disturbance.items() if name != "processes"}
+    return metrics | {"host": host | {"disturbance": left}}
 
 
 def _texts(value: Any, place: str = "the run") -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from packaging.utils import canonicalize_name
@@ -13,8 +13,10 @@ from packaging.utils import canonicalize_name
 from suite.analysis.records.hardware import machine
 from suite.analysis.records.ledger import PEAK_OF_FEW
 from suite.catalog.frameworks import FRAMEWORKS
-from suite.monitor.sampler import OTHERS_MOST
+from suite.catalog.metrics import number as as_number
 from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL
+from suite.record.disturbance import DISTURBED, OTHERS_MOST, TAKES, find_disturbances, has_readings, is_disturbed
+from suite.record.files.line import decode_line
 from suite.record.parts.environment import digest_of
 from suite.record.record import SKIPPED, Record
 from suite.record.text import clean
@@ -27,6 +29,9 @@ from workloads.spec import WORKLOADS, specification
 #: A measured matrix peak over that of its kind, at most.
 PEAK_MOST = 1.4
 IDLE = "measure on an idle machine"
+#: How far the share of the cores that others took may be from the mean of its lines over time, which have rounded and
+#: thinned points, and from so many points on.
+LINES_MOST, POINTS_LEAST = 0.2, 8
 #: Seconds of a window: shorter ones are mostly the clock's and the fence's.
 WINDOW_LEAST_S = 0.3
 
@@ -119,14 +124,49 @@ def protocol(run: Submission) -> Iterator[Problem]:
             yield Problem(WARNING, why)
     if odd := next((r for r in run.timed if r.phases["train"].steady == ("unsteady" in r.flags)), None):
         yield Problem(FAILED, f"{odd.key} has not the flags that its windows give", "measure again, unchanged")
+    yield from _disturbances(run)
     asked, plan, load = (run.run.get(name) for name in ("launches", "plan", "background"))
     if run.timed and run.run.get("design") != SEQUENTIAL and (type(asked) is not int or asked < LEAST_TESTED):
         yield Problem(WARNING, f"{asked} launches of each cell are not tested", f"--resume --launches {LEAST_TESTED}")
     least_s = plan.get("min_window_s") if isinstance(plan, dict) else None
     if run.timed and (not isinstance(least_s, (int, float)) or least_s < WINDOW_LEAST_S):
         yield Problem(WARNING, f"windows of {least_s} s are short", f"--min-window {WINDOW_LEAST_S}")
-    if isinstance(load, dict) and load.get("busy_cores", 0) > OTHERS_MOST * load.get("cores", 1):
-        yield Problem(WARNING, f"other programs kept {load['busy_cores']} cores busy before the run", "--wait-idle 600")
+    busy = sum(load.get(name, 0) for name in ("busy_cores", "steal_cores")) if isinstance(load, dict) else 0
+    if isinstance(load, dict) and busy > OTHERS_MOST * load.get("cores", 1):
+        yield Problem(WARNING, f"other programs kept {busy:.2f} cores busy before the run", "--wait-idle 600")
+
+
+def _disturbances(run: Submission) -> Iterator[Problem]:
+    """The flag of disturbed launches is what their readings give, which all have, and which their lines support."""
+    any_read = any(has_readings(record) for record in run.ok)
+    for record in run.ok:
+        disturbed, why = is_disturbed(record), ""
+        if any_read and not has_readings(record):
+            why = "lacks the readings of disturbances that other launches have"
+        elif disturbed and DISTURBED not in record.flags and any_read:
+            why = f"is not flagged, and its readings say: {find_disturbances(record)[0]}"
+        elif DISTURBED in record.flags and not disturbed:
+            why = "is flagged as disturbed, and none of its readings says so"
+        elif any_read and (line := _taken_by_line(record)) is not None:
+            taken = sum(as_number(record.metrics["host"]["disturbance"].get(name)) or 0.0 for name in TAKES)
+            if abs(min(1.0, line) - min(1.0, taken)) > LINES_MOST:
+                why = f"says that others took {taken:.0%} of the cores, and its lines over time say {line:.0%}"
+        if why:
+            yield Problem(FAILED, f"{record.key} {why}", "measure again, unchanged")
+
+
+def _taken_by_line(record: Record) -> float | None:
+    """The share of the cores that others took while it trained, by the lines over time; None for too few points."""
+    host, spans = record.metrics["host"], record.phases["train"].spans
+    timeline, cores = decode_line(host.get("timeline")), as_number(host.get("cores"))
+    if not timeline or not cores or not spans:
+        return None
+    begin_s, end_s = spans[0][0], spans[-1][1]
+    lines = [timeline["values"].get(name, []) for name in ("other_cpu_cores", "steal_cores", "throttled_cores")]
+    at = [index for index, at_s in enumerate(timeline["at_s"]) if begin_s <= at_s <= end_s]
+    if len(at) < POINTS_LEAST:
+        return None
+    return sum(max(0.0, fmean(line[index] or 0.0 for index in at)) for line in lines if line) / cores
 
 
 def device(run: Submission) -> Iterator[Problem]:

@@ -70,7 +70,7 @@ RULES = (
         16,
         "protocol",
         "Noise and load look like differences",
-        "few launches, short windows, a busy machine",
+        "few launches, short windows, a busy machine, its flags edited",
         conditions.protocol,
     ),
     Rule(

@@ -67,6 +67,7 @@ def test_a_machine_is_busy_from_the_load_on_that_contaminates_a_launch() -> None
     assert not Background(0.2, 2).busy
     assert Background(0.21, 2).busy
     assert not Background(0.21, 4).busy
+    assert Background(0.11, 2, 0.0, 0.1).busy
 
 
 def test_a_process_of_somebody_else_is_seen() -> None:
@@ -76,4 +77,13 @@ def test_a_process_of_somebody_else_is_seen() -> None:
     load = background.measure(0.6)
     assert load.busy_cores > 0.2
     assert load.cores >= 1
-    assert load.to_json().keys() == {"busy_cores", "cores", "waited_s"}
+    assert any(name.startswith("python") for name in load.processes)
+    assert load.to_json().keys() == {"busy_cores", "cores", "waited_s", "steal_cores"}
+
+
+def test_what_disturbs_is_said_with_what_to_do() -> None:
+    load = Background(0.5, 2, 0.0, 0.32, ("python3", "dd"))
+    assert str(load) == "other processes use 0.5 of 2 cores (python3, dd); the host steals 16 %"
+    assert "--wait-idle" in load.mend
+    assert str(Background(0.5, 2, 0.0, 0.02)) == "other processes use 0.5 of 2 cores"
+    assert "--wait-idle" not in Background(0.1, 2, 0.0, 0.4).mend, "waiting does not end what a host does"

@@ -119,7 +119,7 @@ def host_stream(others: float) -> list[Sample]:
 def test_a_launch_is_flagged_for_what_its_gpu_did(nvml: Nvml, changes: Any, flag: str | None) -> None:
     during = [Sample(float(t), {"sm_clock_mhz": 1980.0, "energy_j": 300.0 * t} | changes) for t in range(30)]
     record = watched(nvml, host_stream(0.0), during)
-    assert record.flags == ((flag,) if flag else ())
+    assert record.flags == ((flag, *(["disturbed"] if flag == "throttled" else [])) if flag else ())
     (gpu,) = record.metrics["gpus"]
     assert gpu["energy_j_per_sample"] == pytest.approx(300.0 * 10 / (100 * record.effective_batch))
     assert gpu["phases"]["train"]["sm_clock_mhz"]["median"] == 1980.0
@@ -131,7 +131,7 @@ def test_a_clock_that_moves_during_the_windows_drifts_and_one_that_moves_before_
     late = [Sample(float(t), {"sm_clock_mhz": 1980.0 if t < 15 else 1800.0}) for t in range(30)]
     once = [Sample(t / 10, {"sm_clock_mhz": 1980.0 if t != 155 else 1200.0}) for t in range(300)]
     assert watched(nvml, host_stream(0.0), early).flags == ()
-    assert watched(nvml, host_stream(0.0), late).flags == ("clock-drift",)
+    assert watched(nvml, host_stream(0.0), late).flags == ("clock-drift", "disturbed")
     assert watched(nvml, host_stream(0.0), once).flags == (), "one sample is no window"
 
 
@@ -139,6 +139,7 @@ def test_a_busy_machine_contaminates(nvml: Nvml) -> None:
     cores = len(psutil.Process().cpu_affinity() or [0])
     assert watched(nvml, host_stream(0.05 * cores), []).flags == ()
     assert watched(nvml, host_stream(0.2 * cores), []).flags == ("contaminated",)
+    assert watched(nvml, host_stream(0.4 * cores), []).flags == ("contaminated", "disturbed")
 
 
 @pytest.fixture
@@ -204,7 +205,7 @@ def test_other_processes_on_the_gpu_are_told_from_ours(
     phase = Phase((Window(1, 1e9),), spans=((0.0, 1e9),))
     record = replace(records.record("jax", 0), phases={"train": phase}, flags=(), settings={"device": "cuda"})
     monitor.host.clear()
-    assert ("contaminated" in monitor.annotate(record).flags) == foreign
+    assert ({"contaminated", "gpu-shared", "disturbed"} <= {*monitor.annotate(record).flags}) == foreign
     assert monitor.annotate(replace(record, settings={"device": "cpu"})).metrics["gpus"] == []
 
 

@@ -72,6 +72,20 @@ def _machine(line: Line) -> None:
     line["environment"]["machine"] |= {"cpu": "Another CPU"}
 
 
+def _disturbed(lines: list[Line], share: float, *flags: str, level: float | None = None) -> None:
+    """All launches have readings of disturbances, and one had others beside it, whose line over time has this level."""
+    for line in ok(lines):
+        line["metrics"]["host"] |= {"disturbance": {"others_share": 0.0}, "timeline": None}
+    host = ok(lines)[3]["metrics"]["host"]
+    host["disturbance"]["others_share"] = share
+    ok(lines)[3]["flags"] = [*(flag for flag in ok(lines)[3]["flags"] if flag == "unsteady"), *flags]
+    if level is not None:
+        begin_s, end_s = (ok(lines)[3]["phases"]["train"]["spans"][at][at] for at in (0, -1))
+        at_ms = [round(1000 * begin_s), *[round(10 * (end_s - begin_s))] * 99]
+        counted = {"e": -2, "n": [round(100 * level * host["cores"])] * len(at_ms)}
+        host["timeline"] = {"at_ms": at_ms, "lines": {"other_cpu_cores": counted}}
+
+
 #: What is done, whether the digests are made again, and the rule that stops it.
 TAMPERED: dict[str, tuple[Callable[[list[Line]], Any], bool, str]] = {
     "a window made shorter": (lambda lines: tampering.scale(lines[3:4], 0.9), KEPT, "chain"),
@@ -112,6 +126,11 @@ TAMPERED: dict[str, tuple[Callable[[list[Line]], Any], bool, str]] = {
     "more FLOPs than the model has": (put("training_flops_per_sample", 10**10, "workload"), AGAIN, "workload"),
     "a version edited in one launch": (lambda lines: _version(ok(lines)[0]), AGAIN, "versions"),
     "an environment edited in one launch": (lambda lines: _digest(ok(lines)[0]), AGAIN, "versions"),
+    "a disturbed launch without its flag": (lambda lines: _disturbed(lines, 0.5, "contaminated"), AGAIN, "protocol"),
+    "a launch put out of the tests": (lambda lines: _disturbed(lines, 0.1, "disturbed"), AGAIN, "protocol"),
+    "readings of a disturbance taken out": (lambda lines: (_disturbed(lines, 0.5), ok(lines)[3]["metrics"]["host"].pop(
+                                            "disturbance")), AGAIN, "protocol"),
+    "readings that their lines contradict": (lambda lines: _disturbed(lines, 0.02, level=0.6), AGAIN, "protocol"),
     "launches of another machine": (lambda lines: _machine(ok(lines)[0]), AGAIN, "device"),
     "a peak forged": (tampering.forged, AGAIN, "device"),
     "a card far above its kind": (lambda lines: tampering.gpu(lines, 120.0), AGAIN, "device"),
@@ -174,6 +193,15 @@ def test_a_busy_machine_keeps_a_row_out_of_the_ranking_and_not_the_bundle(
     line["flags"] = ["contaminated"]
     answer = said(tampering.bundle(tmp_path / "b.bundle", original, chained(lines)))["ledger"]
     assert (answer.kind, answer.why.partition(":")[0].endswith("is not ranked")) == (WARNING, True)
+
+
+def test_a_disturbed_launch_that_says_so_is_accepted(original: Contents, lines: list[Line], tmp_path: Path) -> None:
+    _disturbed(lines, 0.5, "contaminated", "disturbed", level=0.55)
+    answer = said(tampering.bundle(tmp_path / "a.bundle", original, chained(lines)))["protocol"]
+    assert answer.kind == WARNING
+    _disturbed(lines, 0.05, level=0.1)
+    answer = said(tampering.bundle(tmp_path / "b.bundle", original, chained(lines)))["protocol"]
+    assert answer.kind == WARNING
 
 
 def test_versions_that_their_own_list_contradicts(original: Contents, lines: list[Line], tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ def keep_shown(metrics: dict[str, Any], place: Place) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     if "host" in metrics:
         kept["host"] = _keep_shown(host, HOST_FIGURES.values(), HOST_LINES, place)
+        if isinstance(disturbance := host.get("disturbance"), dict):  # which decides whether a launch is in a test
+            kept["host"]["disturbance"] = disturbance
     if isinstance(gpus := metrics.get("gpus"), list):
         others = (_keep_shown(gpu if isinstance(gpu, dict) else {}, (), (), place) for gpu in gpus[1:])
         kept["gpus"] = [_keep_shown(first, GPU_FIGURES.values(), GPU_LINES, place), *others] if gpus else []

@@ -21,6 +21,7 @@ UNITS: dict[str, tuple[float, float]] = {
     "_mhz": (0, 1e5),
     "_c": (-100, 300),
     "_bytes": (0, 2**62),
+    "_share": (0, 100),  # of a time between two readings that were not taken at one moment
     "_j_per_sample": (0, 1e9),
     "_j_to_target": (0, 1e15),
     "_flops_per_s": (0, 1e21),

@@ -119,11 +119,11 @@ def core_limit() -> float | None:
     Groups are nested, and a quota applies to all groups below. Files: Linux kernel documentation,
     admin-guide/cgroup-v2 (``cpu.max``) and scheduler/sched-bwc (version 1).
     """
-    quotas = (_quota(folder) for folder in _find_groups())
+    quotas = (quota_of(folder) for folder in find_groups())
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
-def _find_groups() -> Iterator[Path]:
+def find_groups() -> Iterator[Path]:
     """The folders of the control groups that may limit this process's cores, down from where they are mounted."""
     yield GROUPS
     for line in _read(OWN_GROUPS).splitlines():
@@ -136,7 +136,7 @@ def _find_groups() -> Iterator[Path]:
                 yield from (folder / part for part in (below, *below.parents))
 
 
-def _quota(group: Path) -> float | None:
+def quota_of(group: Path) -> float | None:
     """The quota of one control group, version 2 or 1, in cores; None if there is no limit."""
     words = _read(group / "cpu.max").split()
     words = words or [word for name in ("quota", "period") for word in _read(group / f"cpu.cfs_{name}_us").split()]
