@@ -69,7 +69,9 @@ def find_disturbances(record: Record) -> tuple[str, ...]:
                 causes[-1] += name_processes(readings.get("processes")) if name == "others_share" else ""
     stalled = {name: number(readings.get(name)) or 0.0 for name in STALLS}
     causes += [STALLS[name].format(_percent(share)) for name, share in stalled.items() if share > STALLED_MOST]
-    return (*causes, *(words for flag, words in GPU_FLAGS.items() if flag in record.flags))
+    # At its power limit a GPU moves its clock by the launch's own load.
+    own = ("clock-drift",) if "power-capped" in record.flags else ()
+    return (*causes, *(words for flag, words in GPU_FLAGS.items() if flag in record.flags and flag not in own))
 
 
 def name_processes(names: Any) -> str:
