@@ -20,19 +20,10 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL, REPEAT
 from suite.plan.schema import SchemaError, decode, step_into
 from suite.record.inference import Inference
+from suite.record.parts import history as limits
 from suite.record.parts.bounds import explain, outside
 from suite.record.parts.evidence import Identity
-from suite.record.parts.history import (
-    COUNT_MOST,
-    NUMBER_MOST,
-    SECONDS_MOST,
-    Count,
-    Elapsed,
-    Ledger,
-    Seconds,
-    Some,
-    TrainingHistory,
-)  # fmt: skip
+from suite.record.parts.history import Count, Elapsed, Ledger, Seconds, Some, TrainingHistory
 from suite.record.parts.profile import Profile
 from suite.record.parts.ranks import Ranks
 
@@ -70,7 +61,7 @@ REASON_MOST = 1000
 NAMED = Meta(extra_json_schema={"propertyNames": {"enum": list(ALL_PHASES)}})
 
 Bytes = Annotated[int, Meta(ge=0, le=BYTES_MOST)]
-Moment = Annotated[float, Meta(ge=-SECONDS_MOST, le=SECONDS_MOST)]
+Moment = Annotated[float, Meta(ge=-limits.SECONDS_MOST, le=limits.SECONDS_MOST)]
 
 
 class RecordError(ValueError):
@@ -125,15 +116,14 @@ class Phase:
 class Record:
     """What one launch found.
 
-    ``launch`` counts the launches of a cell from 0, the control's from `CONTROL`; one that takes the place of a
-    disturbed launch has that one's number and `REPEAT`. ``run`` describes the run it belongs to (id, seed, position in
-    the order), ``data`` (name, kind, digest) and ``workload`` (parameters, FLOPs per sample, digest of the spec) what
-    was trained, ``settings`` what the framework said it used, ``startup`` the seconds of each part from spawn to ready,
-    ``memory`` bytes by kind, ``environment`` machine, versions and its digest, ``metrics`` what `suite.monitor` saw of
-    host and GPUs, ``course`` the epochs of a cell that has a recipe, ``profile`` where the time of a step went,
-    ``ranks`` how the devices of a cell with several worked together, ``ledger`` what was counted besides the windows,
-    ``inference`` how the trained model answered. ``log`` holds the last lines of the worker's own output when the
-    launch failed.
+    ``launch`` counts the launches of a cell from 0, the control's from `CONTROL`, and adds `REPEAT` to the number of a
+    disturbed one whose place it takes. ``run`` describes the run (id, seed, position in the order), ``data`` (name,
+    kind, digest) and ``workload`` (parameters, FLOPs per sample, digest of the spec) what was trained, ``settings``
+    what the framework said it used, ``startup`` the seconds of each part from spawn to ready, ``memory`` bytes by kind,
+    ``environment`` machine, versions and its digest, ``metrics`` what `suite.monitor` saw, ``course`` the epochs of a
+    cell that has a recipe, ``profile`` where the time of a step went, ``ranks`` how several devices worked together,
+    ``ledger`` what was counted besides the windows, ``inference`` how the trained model answered, ``log`` the last
+    lines of the worker's own output when the launch failed.
     """
 
     cell: Cell
@@ -167,7 +157,7 @@ class Record:
 
     @property
     def control(self) -> bool:
-        """Whether this launch is of the A/A control."""
+        """Whether it is of the A/A control."""
         return self.launch % REPEAT >= CONTROL
 
     @property
@@ -232,11 +222,11 @@ class Record:
         """Check the rules that concern several fields. Raises `RecordError`."""
         for name in FREE:
             place = _impossible(getattr(self, name))
-            _require(place is None, f"{name}{place} is not finite, or beyond {NUMBER_MOST:g}")
+            _require(place is None, f"{name}{place} is not finite, or beyond {limits.NUMBER_MOST:g}")
             problem = next(outside(getattr(self, name)), None)
             _require(problem is None, f"{name}{explain(problem)}" if problem else "")
         batch = self.effective_batch
-        usable = type(batch) is int and (0 < batch <= COUNT_MOST or not (batch or self.outcome.ok))
+        usable = type(batch) is int and (0 < batch <= limits.COUNT_MOST or not (batch or self.outcome.ok))
         _require(usable, f"settings say batch {reprlib.repr(batch)}")
         for name, phase in self.phases.items():
             _require(name in ALL_PHASES, f"phases has {reprlib.repr(name)}; there are: {', '.join(ALL_PHASES)}")
@@ -288,7 +278,7 @@ def _impossible(value: Any, levels: int = LEVELS_MOST) -> str | None:
             for at, each in enumerate(value):
                 if (place := _impossible(each, levels - 1)) is not None:
                     return f"[{at}]{place}"
-    elif isinstance(value, (float, int)) and not -NUMBER_MOST <= value <= NUMBER_MOST:
+    elif isinstance(value, (float, int)) and not -limits.NUMBER_MOST <= value <= limits.NUMBER_MOST:
         return ""
     return None
 
@@ -296,7 +286,7 @@ def _impossible(value: Any, levels: int = LEVELS_MOST) -> str | None:
 def _all_possible(values: Iterable[Any]) -> bool:
     """Whether the sum of plain numbers, which most lists hold, rules out impossible ones; False leaves it open."""
     try:
-        return bool(-NUMBER_MOST <= sum(values) <= NUMBER_MOST)
+        return bool(-limits.NUMBER_MOST <= sum(values) <= limits.NUMBER_MOST)
     except (TypeError, OverflowError):
         return False
 
