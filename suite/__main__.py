@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from suite.catalog.suggest import unknown
-from suite.plan.command.options import HEADING
 
 HERE = Path(__file__).resolve().parent
 
@@ -71,6 +70,8 @@ def listing() -> str:
 def run(arguments: list[str]) -> int:
     """Run pytest on the suite; ``--help`` shows the options of the suite and leaves out those of pytest itself."""
     import pytest
+
+    from suite.plan.command.options import HEADING  # which needs pytest: the commands are listed without it
 
     if not {"-h", "--help"} & set(arguments):
         return int(pytest.main(pytest_arguments(arguments)))

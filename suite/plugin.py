@@ -13,6 +13,11 @@ from typing import Any
 
 import pytest
 
+import framework_training_suite as door
+
+if missing := door.lack(door.MEASURING):
+    raise pytest.UsageError(missing)
+
 from suite.catalog.suggest import nearest
 from suite.export.target import ExportError
 from suite.monitor.background import settle
