@@ -28,7 +28,7 @@ LIBRARIES = (
     "PIL", "jinja2", "matplotlib", "msgspec", "numpy", "packaging", "pandas", "pooch", "psutil", "pyarrow", "pynvml",
     "pytest", "pytest_benchmark", "rich", "scipy",
 )  # fmt: skip
-#: Those of them without which `pytest suite` cannot measure, or cannot end.
+#: Those of them that `pytest suite` needs from its start to its end.
 MEASURING = ("msgspec", "numpy", "pandas", "psutil", "pytest_benchmark", "rich", "scipy")
 
 #: Environments of a checkout that may have all of them: README's, and those of `tox run -m bench`.
@@ -97,6 +97,14 @@ def _requirement() -> str:
     return shlex.quote(f"{name}[controller]{f' @ {source}' if source else ''}")
 
 
+def refuse_without_libraries() -> None:
+    """Raise pytest's error of wrong usage where `pytest suite` could not measure, or could not end."""
+    import pytest
+
+    if problem := lack(MEASURING):
+        raise pytest.UsageError(problem)
+
+
 def explain_missing() -> None:
     """From now on, end with one line and status 2 where a library is missing, in place of a traceback."""
     before = sys.excepthook
@@ -104,16 +112,16 @@ def explain_missing() -> None:
     def explain(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         name = (getattr(error, "name", None) or "").partition(".")[0]
         problem = lack([name]) if isinstance(error, ModuleNotFoundError) and name in LIBRARIES else ""
-        if not problem:
-            return before(kind, error, trace)
-        print(f"{_command()}: {problem}", file=sys.stderr)  # noqa: T201
-        raise SystemExit(2)
+        if problem:
+            print(f"{_command()}: {problem}", file=sys.stderr)  # noqa: T201
+            raise SystemExit(2)
+        before(kind, error, trace)
 
     sys.excepthook = explain
 
 
 def explain_missing_in_command() -> None:
-    """Do so if this process is ``python -m`` with a module of the suite; its packages call this as they are imported."""
+    """Do so if this process is ``python -m`` with a module of the suite, whose packages call this when imported."""
     if sys.argv[:1] == ["-m"] and _command().partition(".")[0] in ("suite", "workloads"):
         explain_missing()
 

@@ -187,7 +187,7 @@ class Run:
         """Check the interpreters, say how long the run may take, and get the data ready."""
         cells = [cell for cell, _ in self.planned]
         if not self._hosts.cluster:  # hosts of a cluster answer for themselves
-            interpreters.check(cells, self.settings.device)
+            interpreters.check(cells, self.settings.device, self.say)
         remaining = self._remaining()
         if trained := [cell for cell in remaining if cell.recipe]:
             hours = any(cell.size == "full" for cell in trained)
