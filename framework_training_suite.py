@@ -1,21 +1,18 @@
 """The suite's door: ``training-suite``, what pytest loads by its entry point, and what is said of missing libraries.
 
 It stands outside of the packages, so that a package of the user's own that is named ``suite`` or ``workloads`` can be
-told from the suite's, and that both may use it. It needs the standard library alone. Without the suite among pytest's
-arguments it does nothing.
+told from the suite's, and that both may use it. It imports little of the standard library and nothing else, as every
+measured process imports it. Without the suite among pytest's arguments it does nothing.
 
 PYTEST_DONT_REWRITE: `training-suite run` imports it before pytest, which would warn.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
-import shutil
 import sys
 from collections.abc import Sequence
-from importlib import import_module, metadata
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -46,6 +43,8 @@ def typed(line: str) -> str:
 
 
 def _program(name: str) -> str:
+    import shutil
+
     python, path = Path(sys.executable), os.environ.get("PATH", os.defpath)
     if inner := os.environ.get("TOX_ENV_DIR"):  # tox's own environment is first on this PATH, and not on the shell's
         path = os.pathsep.join(each for each in path.split(os.pathsep) if not Path(each).is_relative_to(inner))
@@ -53,14 +52,16 @@ def _program(name: str) -> str:
             python = outer
     if (found := shutil.which(name, path=path)) and Path(found).parent == python.parent:
         return name
-    if name == "python":
-        return shown(python)
     beside = python.parent / name
-    return shown(beside) if beside.is_file() else f"{shown(python)} -m {name}"
+    if beside.is_file() or name == "python":
+        return shown(beside if beside.is_file() else python)
+    return f"{shown(python)} -m {name}"
 
 
 def shown(path: Path) -> str:
     """A path for a command line: from the current folder on, where it lies in there."""
+    import shlex
+
     return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
@@ -87,6 +88,10 @@ def lack(modules: Sequence[str]) -> str:
 
 def _requirement() -> str:
     """What pip installs to have all of `LIBRARIES`: this checkout, or what the package was installed from."""
+    import json
+    import shlex
+    from importlib import metadata
+
     if (ROOT / "pyproject.toml").is_file():
         return "-e '.[controller]'" if Path.cwd() == ROOT else f"-e {shlex.quote(f'{ROOT}[controller]')}"
     name = "framework-training-suite"

@@ -1,6 +1,6 @@
 """The pytest plugin: one test item per launch, and storage through pytest-benchmark.
 
-Loaded early (``-p suite.plugin``), so that ``--benchmark-save`` needs no name. Only `suite/test_training.py` is affected.
+Loaded early (``-p suite.plugin``), so that ``--benchmark-save`` needs no name. It affects no tests of others.
 """
 
 from __future__ import annotations
