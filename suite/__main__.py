@@ -8,7 +8,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from framework_training_suite import typed
+from framework_training_suite import MEASURING, lack, typed
 from suite.catalog.suggest import unknown
 
 HERE = Path(__file__).resolve().parent
@@ -71,6 +71,9 @@ def listing() -> str:
 
 def run(arguments: list[str]) -> int:
     """Run pytest on the suite; ``--help`` shows the options of the suite and leaves out those of pytest itself."""
+    if problem := lack(("pytest", *MEASURING)):
+        print(f"suite: {problem}", file=sys.stderr)
+        return 2
     import pytest
 
     from suite.plan.command.options import HEADING  # which needs pytest: the commands are listed without it

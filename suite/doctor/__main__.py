@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     add(parser.add_argument, DATA_DIR)
     parser.add_argument(
         "--wait", type=duration, default=ANSWER_WITHIN_S, metavar="TIME",
-        help=f"that the frameworks have to answer, all at the same time (default: {ANSWER_WITHIN_S:g} s)",
+        help=f"how long the frameworks may take to answer, all at the same time (default: {ANSWER_WITHIN_S:g} s)",
     )  # fmt: skip
     parser.add_argument("--framework", type=one_of("framework", FRAMEWORKS), help=argparse.SUPPRESS)
     parser.add_argument("--answer", help=argparse.SUPPRESS)  # where that one writes what it found

@@ -77,7 +77,7 @@ PHASES = option(
 )  # fmt: skip
 MAX_TIME = option(
     "--max-time", type=duration, metavar="TIME",
-    help=f"after which a launch is ended, such as 20min (default: {LONGEST_S:g} s; {LONGEST_TRAINING_S:g} s for a "
+    help=f"how long a launch may take, such as 20min (default: {LONGEST_S:g} s; {LONGEST_TRAINING_S:g} s for a "
     "training to the end)",
 )  # fmt: skip
 EPOCHS = option("--epochs", type=int, metavar="N", help="of trainings to the end (default: those of the recipe)")
