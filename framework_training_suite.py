@@ -53,16 +53,17 @@ def _program(name: str) -> str:
     if (found := shutil.which(name, path=path)) and Path(found).parent == python.parent:
         return name
     beside = python.parent / name
-    if beside.is_file() or name == "python":
-        return shown(beside if beside.is_file() else python)
-    return f"{shown(python)} -m {name}"
+    if beside.is_file():
+        return shown(beside)
+    return shown(python) if name == "python" else f"{_program('python')} -m {name}"
 
 
 def shown(path: Path) -> str:
     """A path for a command line: from the current folder on, where it lies in there."""
     import shlex
 
-    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
+    text = str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    return shlex.quote(text if os.sep in text else f"./{text}")  # else the shell would look for it on its PATH
 
 
 def has(environment: Path, module: str) -> bool:
