@@ -1,19 +1,141 @@
-"""The suite's door where it is installed: ``training-suite``, and what pytest loads by its entry point.
+"""The suite's door: ``training-suite``, what pytest loads by its entry point, and what is said of missing libraries.
 
-It stands outside of the package, so that a package of the user's own that is named ``suite`` or ``workloads`` can be
-told from the suite's. Without the suite among pytest's arguments it does nothing.
+It stands outside of the packages, so that a package of the user's own that is named ``suite`` or ``workloads`` can be
+told from the suite's, and that both may use it. It imports little of the standard library and nothing else, as every
+measured process imports it. Without the suite among pytest's arguments it does nothing.
 
 PYTEST_DONT_REWRITE: `training-suite run` imports it before pytest, which would warn.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import TracebackType
 from typing import Any
+
+ROOT = Path(__file__).resolve().parent
+
+#: What is imported of the dependencies and of the extra `controller`.
+LIBRARIES = (
+    "PIL", "jinja2", "matplotlib", "msgspec", "numpy", "packaging", "pandas", "pooch", "psutil", "pyarrow", "pynvml",
+    "pytest", "pytest_benchmark", "rich", "scipy",
+)  # fmt: skip
+#: Those of them that `pytest suite` needs from its start to its end.
+MEASURING = ("msgspec", "numpy", "pandas", "psutil", "pytest_benchmark", "rich", "scipy")
+
+#: Environments of a checkout that may have all of them: README's, and those of `tox run -m bench`.
+CONTROLLERS = (".venv", ".tox/bench", ".tox/bench-cuda")
+
+
+def typed(line: str) -> str:
+    """A command as it can be typed in the shell that started this process: ``.venv/bin/pytest suite``.
+
+    Its first word, such as ``python`` or ``pytest``, becomes the path of that program beside the running interpreter,
+    unless the shell finds it anyway.
+    """
+    program, space, rest = line.partition(" ")
+    return f"{_program(program)}{space}{rest}"
+
+
+def _program(name: str) -> str:
+    import shutil
+
+    python, path = Path(sys.executable), os.environ.get("PATH", os.defpath)
+    if inner := os.environ.get("TOX_ENV_DIR"):  # tox's own environment is first on this PATH, and not on the shell's
+        path = os.pathsep.join(each for each in path.split(os.pathsep) if not Path(each).is_relative_to(inner))
+        if (outer := ROOT / ".venv" / "bin" / "python").exists() and has(ROOT / ".venv", "pytest"):
+            python = outer
+    if (found := shutil.which(name, path=path)) and Path(found).parent == python.parent:
+        return name
+    beside = python.parent / name
+    if beside.is_file():
+        return shown(beside)
+    return shown(python) if name == "python" else f"{_program('python')} -m {name}"
+
+
+def shown(path: Path) -> str:
+    """A path for a command line: from the current folder on, where it lies in there."""
+    import shlex
+
+    text = str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    return shlex.quote(text if os.sep in text else f"./{text}")  # else the shell would look for it on its PATH
+
+
+def has(environment: Path, module: str) -> bool:
+    """Whether a virtual environment has a module, by its files."""
+    return any(environment.glob(f"lib/python*/site-packages/{module}*"))
+
+
+def lack(modules: Sequence[str]) -> str:
+    """Says in one line which of the modules this interpreter lacks, and the way out; empty if it has all."""
+    absent = [name for name in modules if find_spec(name) is None]
+    if not absent:
+        return ""
+    here = Path(sys.prefix).resolve()
+    others = [place for each in CONTROLLERS if (place := ROOT / each).resolve() != here]
+    if other := next((place for place in others if all(has(place, name) for name in absent)), None):
+        way = f"use {shown(other / 'bin' / 'python')}, which has {'it' if len(absent) == 1 else 'them'}"
+    elif sys.prefix != sys.base_prefix and find_spec("pip"):
+        way = f"{shown(Path(sys.executable))} -m pip install {_requirement()}"
+    else:
+        way = f"python3 -m venv .venv && .venv/bin/pip install {_requirement()}, and use .venv/bin/python"
+    return f"No module named {', '.join(map(repr, absent))} in {shown(Path(sys.executable))}: {way}"
+
+
+def _requirement() -> str:
+    """What pip installs to have all of `LIBRARIES`: this checkout, or what the package was installed from."""
+    import json
+    import shlex
+    from importlib import metadata
+
+    if (ROOT / "pyproject.toml").is_file():
+        return "-e '.[controller]'" if Path.cwd() == ROOT else f"-e {shlex.quote(f'{ROOT}[controller]')}"
+    name = "framework-training-suite"
+    try:
+        source = json.loads(metadata.distribution(name).read_text("direct_url.json") or "{}").get("url", "")
+    except (metadata.PackageNotFoundError, ValueError):
+        source = ""
+    return shlex.quote(f"{name}[controller]{f' @ {source}' if source else ''}")
+
+
+def refuse_without_libraries() -> None:
+    """Raise pytest's error of wrong usage where `pytest suite` could not measure, or could not end."""
+    import pytest
+
+    if problem := lack(MEASURING):
+        raise pytest.UsageError(problem)
+
+
+def explain_missing() -> None:
+    """From now on, end with one line and status 2 where a library is missing, in place of a traceback."""
+    before = sys.excepthook
+
+    def explain(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        name = (getattr(error, "name", None) or "").partition(".")[0]
+        problem = lack([name]) if isinstance(error, ModuleNotFoundError) and name in LIBRARIES else ""
+        if problem:
+            print(f"{_command()}: {problem}", file=sys.stderr)  # noqa: T201
+            raise SystemExit(2)
+        before(kind, error, trace)
+
+    sys.excepthook = explain
+
+
+def explain_missing_in_command() -> None:
+    """Do so if this process is ``python -m`` with a module of the suite, whose packages call this when imported."""
+    if sys.argv[:1] == ["-m"] and _command().partition(".")[0] in ("suite", "workloads"):
+        explain_missing()
+
+
+def _command() -> str:
+    """The module that ``python -m`` runs, else the program."""
+    after = sys.orig_argv[sys.orig_argv.index("-m") + 1 :] if "-m" in sys.orig_argv else []
+    return after[0] if after else Path(sys.argv[0]).name
 
 
 def hidden() -> str:
@@ -45,6 +167,7 @@ def main() -> int:
     if problem := hidden():
         print(f"training-suite: {problem}", file=sys.stderr)  # noqa: T201
         return 2
+    explain_missing()
     from suite.__main__ import main as run
 
     return run()

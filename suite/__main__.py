@@ -8,8 +8,8 @@ import runpy
 import sys
 from pathlib import Path
 
+from framework_training_suite import MEASURING, lack, typed
 from suite.catalog.suggest import unknown
-from suite.plan.command.options import HEADING
 
 HERE = Path(__file__).resolve().parent
 
@@ -37,11 +37,11 @@ CONFIGURED = ("-p", "suite.plugin", "--benchmark-storage=results/runs", "--bench
 
 FIRST_STEPS = """\
 first steps:
-  python -m suite doctor                  can this machine measure?
-  python -m suite run --benchmark-save    measure: minutes on a CPU
-  python -m suite compare                 which framework is faster, and how certain is that?
+  {suite} doctor                  can this machine measure?
+  {suite} run --benchmark-save    measure: minutes on a CPU
+  {suite} compare                 which framework is faster, and how certain is that?
 
-`python -m suite COMMAND --help` explains a command. `python -m suite.compare` works as well.
+`{suite} COMMAND --help` explains a command. `{suite}.compare` works as well.
 """
 
 
@@ -52,7 +52,7 @@ def main() -> int:
         print(listing(), end="")
         return 0
     if name not in COMMANDS:
-        print(f"{unknown('command', name, COMMANDS)}. `python -m suite` lists them.", file=sys.stderr)
+        print(f"{unknown('command', name, COMMANDS)}. `{typed('python -m suite')}` lists them.", file=sys.stderr)
         return 2
     module, _ = COMMANDS[name]
     if name == "run":
@@ -65,12 +65,18 @@ def main() -> int:
 def listing() -> str:
     """The commands, a line each, and where to begin."""
     lines = [f"  {name:10} {words}" for name, (_, words) in COMMANDS.items()]
-    return "\n".join(["usage: python -m suite COMMAND [ARGUMENTS]", "", "commands:", *lines, "", FIRST_STEPS])
+    first_steps = FIRST_STEPS.format(suite=typed("python -m suite"))
+    return "\n".join(["usage: python -m suite COMMAND [ARGUMENTS]", "", "commands:", *lines, "", first_steps])
 
 
 def run(arguments: list[str]) -> int:
     """Run pytest on the suite; ``--help`` shows the options of the suite and leaves out those of pytest itself."""
+    if problem := lack(("pytest", *MEASURING)):
+        print(f"suite: {problem}", file=sys.stderr)
+        return 2
     import pytest
+
+    from suite.plan.command.options import HEADING  # which needs pytest: the commands are listed without it
 
     if not {"-h", "--help"} & set(arguments):
         return int(pytest.main(pytest_arguments(arguments)))

@@ -1,7 +1,6 @@
 """The pytest plugin: one test item per launch, and storage through pytest-benchmark.
 
-It is loaded early (``-p suite.plugin``), to allow ``--benchmark-save`` without a name before pytest-benchmark defines
-that option. It does not affect tests other than `suite/test_training.py`.
+Loaded early (``-p suite.plugin``), so that ``--benchmark-save`` needs no name. It affects no tests of others.
 """
 
 from __future__ import annotations
@@ -12,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from framework_training_suite import refuse_without_libraries, typed
+
+refuse_without_libraries()
 
 from suite.catalog.suggest import nearest
 from suite.export.target import ExportError
@@ -37,9 +40,7 @@ from workloads.registry import RegistryError
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
-
-#: Of the terminal, where it has no size: a pipe, a log.
-WIDTH, LINES = 120, 40
+WIDTH, LINES = 120, 40  # of the terminal, where it has no size: a pipe, a log
 
 Groups = list[tuple[str | None, list[dict[str, Any]]]]  # pytest-benchmark's: benchmarks by what they have in common
 
@@ -69,7 +70,8 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Gen
     _, strange = parser.parse_known_and_unknown_args(args)
     for option in (each.partition("=")[0] for each in strange if each.startswith("--")):
         if near := nearest(option, options.names(parser)):
-            raise pytest.UsageError(f"unknown option {option}; did you mean {near}? `pytest suite --help` lists all")
+            every = typed("pytest suite --help")
+            raise pytest.UsageError(f"unknown option {option}; did you mean {near}? `{every}` lists all")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -190,9 +192,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
     """No letter for a launch: it has a line of its own."""
-    if getattr(report, "when", None) == "call" and f"::{TEST}[" in report.nodeid:
-        return report.outcome, "", report.outcome.upper()
-    return None
+    called = getattr(report, "when", None) == "call" and f"::{TEST}[" in report.nodeid
+    return (report.outcome, "", report.outcome.upper()) if called else None
 
 
 def pytest_benchmark_update_machine_info(machine_info: dict[str, Any]) -> None:
@@ -272,7 +273,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if line := advice(run, [*config.invocation_params.args, *taken(config)]):
         write(line)
     hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
-    write(f"Compare with: python -m suite.compare{hint}")
+    write(f"Compare with: {typed(f'python -m suite.compare{hint}')}")
 
 
 def _why_unmeasured(config: pytest.Config) -> str:

@@ -52,8 +52,11 @@ PROGRAMS = {"JAX_COMPILATION_CACHE_DIR": "", "JAX_PERSISTENT_CACHE_MIN_COMPILE_T
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give this process and all that it starts one folder for compiled programs."""
+    """Give this process and all that it starts one folder for compiled programs, and this interpreter's PATH."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
+        # Commands are shown as they are typed where this environment is active.
+        os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        os.environ.pop("TOX_ENV_DIR", None)
         config.stash[_PROGRAMS] = tempfile.mkdtemp(prefix="test-programs-")
         os.environ.update(PROGRAMS | {"JAX_COMPILATION_CACHE_DIR": config.stash[_PROGRAMS]})
         isolation.isolate(config, config.stash[_PROGRAMS])

@@ -2,3 +2,7 @@
 
 PYTEST_DONT_REWRITE: its asserts are no tests, though it brings a plugin.
 """
+
+from framework_training_suite import explain_missing_in_command
+
+explain_missing_in_command()

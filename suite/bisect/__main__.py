@@ -7,6 +7,7 @@ import random
 import sys
 from collections.abc import Callable, Sequence
 
+from framework_training_suite import typed
 from suite.analysis.options import STORAGE_FOLDER
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
@@ -153,7 +154,8 @@ def _search(cell: Cell, versions: Sequence[str], options: argparse.Namespace) ->
         run.close()
         if run.records:
             path = save_run(run, options.storage, f"bisect-{cell.id}")
-            print(f"Launches: {path}\nCompare them with: python -m suite.compare {path} --by release", file=sys.stderr)
+            compare = typed(f"python -m suite.compare {path} --by release")
+            print(f"Launches: {path}\nCompare them with: {compare}", file=sys.stderr)
     assert done
     return _answer(search, found, cells, run.records)
 

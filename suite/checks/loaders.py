@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--workload", choices=WORKLOADS, default="cifar100_cnn")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--windows", type=int, default=8, help="windows per loader (default: 8)")
-    add(parser.add_argument, FRAMEWORK, MIN_WINDOW.but(default=0.5, help="seconds (default: 0.5)"), DATA)
+    add(parser.add_argument, FRAMEWORK, MIN_WINDOW.but(default=0.5, help="default: 0.5 s"), DATA)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--answer", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -95,9 +95,7 @@ class Turns:
 def main(arguments: list[str] | None = None) -> int:
     """Measure the selected workloads and frameworks, each in its own process, and print a line for each."""
     parser = command_parser("suite.checks monitor", __doc__, EXPLANATION)
-    add(
-        parser.add_argument, WORKLOAD, FRAMEWORK, SIZE, DEVICE, MIN_WINDOW.but(default=5.0, help="seconds (default: 5)")
-    )
+    add(parser.add_argument, WORKLOAD, FRAMEWORK, SIZE, DEVICE, MIN_WINDOW.but(default=5.0, help="default: 5 s"))
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=10, help=f"of four windows (default: 10, at least {LEAST})")
     options = parser.parse_args(arguments)

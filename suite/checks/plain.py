@@ -54,7 +54,7 @@ def main() -> int:
     """Time the selected workloads and frameworks, each in its own process, and print a line for each."""
     parser = command_parser("suite.checks plain", __doc__, EXPLANATION)
     workload = WORKLOAD.but(choices=NETWORKS, help=f"default: {', '.join(STUDIED)}; may be repeated")
-    add(parser.add_argument, workload, FRAMEWORK, SIZE, MIN_WINDOW.but(default=1.5, help="seconds (default: 1.5)"))
+    add(parser.add_argument, workload, FRAMEWORK, SIZE, MIN_WINDOW.but(default=1.5, help="default: 1.5 s"))
     parser.add_argument("--task", choices=TASKS, default=TRAIN, help=f"what both loops do (default: {TRAIN})")
     parser.add_argument("--batch", type=_batches, default=(32,), metavar="N[,N]", help="default: 32")
     parser.add_argument("--processes", type=int, default=1, help="fresh processes of each line (default: 1)")

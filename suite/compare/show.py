@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from framework_training_suite import typed
 from suite.analysis.records.load import REPORT
 from suite.analysis.rows.missing import counts
 from suite.record.text import clean
@@ -34,8 +35,9 @@ def show(compared: Compared, notes: Sequence[str], options: Namespace, folder: P
     """
     terminal = Terminal()
     notes = [clean(note) for note in notes]
-    notes += [no_profile()] if options.why and not is_profiled(compared.tables) else []
-    incomplete = missing.sentences(counts(compared.loaded))
+    here = typed if options.format == "terminal" else str  # the others are read elsewhere too
+    notes += [no_profile(here)] if options.why and not is_profiled(compared.tables) else []
+    incomplete = missing.sentences(counts(compared.loaded), here)
     if options.format == "json":
         terminal.out(to_json(compared.tables, compared.learned, compared.loaded, compared.sources, notes), end="")
     elif options.format == "markdown":

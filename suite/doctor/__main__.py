@@ -14,6 +14,7 @@ from suite.doctor.probes import ANSWER_WITHIN_S, Installed, ask_all, installatio
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.command.choice import one_of
 from suite.plan.command.common import DATA_DIR, add, command_parser
+from suite.plan.command.duration import duration
 from suite.record.parts.environment import machine
 from workloads.data.progress import waiting
 
@@ -35,8 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON: the findings and what they are based on")
     add(parser.add_argument, DATA_DIR)
     parser.add_argument(
-        "--wait", type=float, default=ANSWER_WITHIN_S, metavar="S",
-        help=f"seconds that the frameworks have to answer, all at the same time (default: {ANSWER_WITHIN_S:g})",
+        "--wait", type=duration, default=ANSWER_WITHIN_S, metavar="TIME",
+        help=f"how long the frameworks may take to answer, all at the same time (default: {ANSWER_WITHIN_S:g} s)",
     )  # fmt: skip
     parser.add_argument("--framework", type=one_of("framework", FRAMEWORKS), help=argparse.SUPPRESS)
     parser.add_argument("--answer", help=argparse.SUPPRESS)  # where that one writes what it found

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from framework_training_suite import typed
 from suite.doctor.probes import FAILED, NO_ANSWER
 from suite.monitor.background import measure
 from suite.monitor.gpu import Driver, Gpu, NvmlError, open_nvml
@@ -60,6 +61,7 @@ def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -
         precisions = " ".join(precision for precision, lack in installation["precisions"].items() if not lack)
         versions = f", CUDA {installation['cuda']}" if installation["cuda"] else ""
         versions += f", cuDNN {installation['cudnn']}" if installation["cudnn"] else ""
+        versions += f", in {place}" if (place := installation.get("environment")) else ""
         yield Finding(name, OK, f"{installation['version']}{versions}; on {cards}; {precisions}")
         if not installation.get("bytecode", True):
             text = "has no bytecode, so that each launch compiles what it imports, which takes seconds"
@@ -80,13 +82,13 @@ def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -
             "frameworks",
             BAD,
             "none is installed, so there is nothing to measure",
-            "tox run -m bench builds an environment for each",
+            f"`{typed('tox run -m bench')}` builds an environment for each",
         )
 
 
 def _mend(name: str, lack: str) -> str:
     reinstall = "--force-reinstall " if lack == FAILED else ""
-    command = f"pip install {reinstall}-e '.[{name}-cpu]' (or -cuda)"
+    command = typed(f"pip install {reinstall}-e '.[{name}-cpu]' (or -cuda)")
     return f"{command}, or name its interpreter in SUITE_PYTHON_{name.upper()}"
 
 
@@ -94,7 +96,9 @@ def _driver_runs(name: str, installation: dict[str, Any], driver: Driver | None)
     if driver is None:
         return
     if not installation["cuda"]:
-        yield Finding(name, BAD, "was built without CUDA, and there is a GPU", f"pip install -e '.[{name}-cuda]'")
+        yield Finding(
+            name, BAD, "was built without CUDA, and there is a GPU", typed(f"pip install -e '.[{name}-cuda]'")
+        )
     elif int(str(installation["cuda"]).split(".", 1)[0]) > int(driver.cuda.split(".", 1)[0]):
         text = f"was built for CUDA {installation['cuda']}; driver {driver.version} runs up to CUDA {driver.cuda}"
         yield Finding(name, BAD, text, "update the driver, or install a build for an older CUDA")
@@ -105,7 +109,10 @@ def _driver_runs(name: str, installation: dict[str, Any], driver: Driver | None)
     elif not installation["cudnn"]:
         text = f"cuDNN for CUDA {installation['cuda']} was not found; convolutions and LSTMs need it"
         yield Finding(
-            name, WARNING, text, f"pip install --force-reinstall -e '.[{name}-cuda]', in an environment of its own"
+            name,
+            WARNING,
+            text,
+            f"{typed('pip install')} --force-reinstall -e '.[{name}-cuda]', in an environment of its own",
         )
 
 
@@ -221,7 +228,7 @@ def data(directory: str | None) -> Iterator[Finding]:
             )
         else:
             yield Finding(
-                "data", NOTE, f"{name} is not cached: it will be downloaded", "python -m workloads.data fetch"
+                "data", NOTE, f"{name} is not cached: it will be downloaded", typed("python -m workloads.data fetch")
             )
     missing = [name for name in NAMES if not folder_of(cache, name, "real").exists()]
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())

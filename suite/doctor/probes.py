@@ -12,7 +12,7 @@ from typing import Any
 
 from suite.catalog import frameworks as catalog
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, Cell
-from suite.session.launches.launch import LateError, LaunchError, ask
+from suite.session.launches.launch import LateError, LaunchError, ask, tox_environment
 from suite.worker.frameworks import UnsupportedError, import_framework
 
 #: Importing a framework from a cold disk on a busy machine has taken almost this long.
@@ -67,7 +67,7 @@ def answer_of(framework: str, wait_s: float) -> Installed:
         return {"lack": NO_ANSWER, "error": error, "mend": mend}
     except LaunchError as error:
         return {"lack": NOT_INSTALLED if "No module named" in str(error) else FAILED, "error": str(error)}
-    return answer
+    return {**answer, "environment": tox_environment(framework)}
 
 
 def ask_all(wait_s: float, report: Callable[[str], None]) -> Iterator[tuple[str, Installed]]:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from framework_training_suite import typed
 from suite.plan.command.common import command_parser
 from workloads.registry import FRAMEWORK_FILES, NAME
 from workloads.spec import WORKLOADS
@@ -54,8 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"suite.new: {folder} cannot be written: {error.strerror or error}", file=sys.stderr)
         return 1
     print(f"wrote {folder}: {', '.join(f'{file}.py' for file in files)}")
-    print(f"\nIs it the same model in all of them?   python -m suite.prove {folder}")
-    print(f"How fast is it?                        pytest suite --benchmark-save --workloads {folder}")
+    print(f"\nIs it the same model in all of them?   {typed(f'python -m suite.prove {folder}')}")
+    print(f"How fast is it?                        {typed(f'pytest suite --benchmark-save --workloads {folder}')}")
     return 0
 
 

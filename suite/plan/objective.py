@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from suite.catalog.suggest import unknown
+from suite.plan.command.duration import duration
 from suite.plan.matrix import MatrixError
 
 
@@ -38,8 +41,6 @@ KINDS = {
 
 #: Longest budget: a year, or more launches than a journal holds.
 SECONDS_MOST, LAUNCHES_MOST = 366 * 86_400.0, 10**6
-
-_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True)
@@ -154,12 +155,13 @@ def limit(text: str) -> Limit:
 
 def budget(text: str) -> Budget:
     """A budget, such as ``30min``, ``2h`` or ``200launches``. Raises `MatrixError`."""
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*(s|min|h|launches|launch)", text.strip())
-    value = float(match[1]) if match else 0.0
-    if match and match[2] in _UNITS and 0 < value * _UNITS[match[2]] <= SECONDS_MOST:
-        return Budget(seconds=value * _UNITS[match[2]])
-    if match and match[2] not in _UNITS and value == int(value) and 0 < value <= LAUNCHES_MOST:
-        return Budget(launches=int(value))
+    if match := re.fullmatch(r"(\d{1,9})\s*launch(?:es)?", text.strip()):
+        if 0 < int(match[1]) <= LAUNCHES_MOST:
+            return Budget(launches=int(match[1]))
+    else:
+        with suppress(argparse.ArgumentTypeError):
+            if 0 < (seconds := duration(text)) <= SECONDS_MOST:
+                return Budget(seconds=seconds)
     raise MatrixError(f"--budget is {text!r}; write a time or a number of launches, such as 30min, 2h or 200launches")
 
 

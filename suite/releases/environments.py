@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from framework_training_suite import typed
 from suite.catalog.devices import has_gpu
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import VERSION, version_key
@@ -91,7 +92,7 @@ def find(framework: str, release: str, parent: Path | None = None) -> Environmen
         return None
     made = Environment(framework, release, place, lock)
     if not made.python.exists():
-        remove = f"python -m suite.releases {framework} --remove {release}"
+        remove = typed(f"python -m suite.releases {framework} --remove {release}")
         raise ReleaseError(f"the Python of {made.name} is gone from this machine; `{remove}`, then build it anew")
     return made
 
@@ -108,7 +109,9 @@ def remove(framework: str, release: str) -> int:
     """Remove an environment, and return the bytes that it took. Raises `ReleaseError` where there is none."""
     place = folder() / _name(framework, release)
     if place.is_symlink() or not (place / LOCK_FILE).is_file() or not (place / "pyvenv.cfg").is_file():
-        raise ReleaseError(f"{framework} {release} is not built here; `python -m suite.releases` lists what is")
+        raise ReleaseError(
+            f"{framework} {release} is not built here; `{typed('python -m suite.releases')}` lists what is"
+        )
     with _lock(place, lambda _: None):
         size = size_of(place)
         with scratch(place.parent, "removing-") as aside:  # so that a kill leaves nothing half
@@ -132,7 +135,7 @@ def build(
     """
     what = f"{framework} {release}"
     if reason := too_old(framework, release):
-        raise ReleaseError(f"{reason}; `python -m suite.releases {framework}` lists those that it does")
+        raise ReleaseError(f"{reason}; `{typed(f'python -m suite.releases {framework}')}` lists those that it does")
     place = (parent or folder()) / _name(framework, release)
     with _lock(place, say):
         if made := find(framework, release, place.parent):
@@ -152,7 +155,9 @@ def build(
                 words = f"{what} cannot be built in {place.parent}: {error.strerror}"
                 raise ReleaseError(f"{words}; name another folder in SUITE_CACHE_DIR") from None
         tried = ", ".join(python.version for python in chosen)
-        raise ReleaseError(f"{problems[0]}. `python -m suite.releases {framework}` lists what fits Python {tried}")
+        raise ReleaseError(
+            f"{problems[0]}. `{typed(f'python -m suite.releases {framework}')}` lists what fits Python {tried}"
+        )
 
 
 def _build(final: Path, python: Python, asked: Asked, say: Say) -> Environment:

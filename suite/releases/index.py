@@ -18,6 +18,7 @@ from packaging.tags import compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
+from framework_training_suite import typed
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import is_open, version_key
 from suite.plan.settings.frameworks import too_old
@@ -72,7 +73,8 @@ def _resolve(text: str) -> str:
     if asked != "newest":
         fitting = [version for version in fitting if f"{version}.".startswith(asked.removesuffix("*"))]
     if not fitting:
-        raise ReleaseError(f"no release {text} fits the Pythons here; `python -m suite.releases {framework}` lists all")
+        listing = typed(f"python -m suite.releases {framework}")
+        raise ReleaseError(f"no release {text} fits the Pythons here; `{listing}` lists all")
     return f"{framework}={fitting[-1]}"
 
 

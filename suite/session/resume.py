@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from framework_training_suite import typed
 from suite.plan.cell import Cell
 from suite.plan.command.common import LATEST
 from suite.plan.measuring import SEQUENTIAL
@@ -88,14 +89,14 @@ def say_resumed(run_id: str, launches: int, failed: int) -> str:
     return f"resuming run {run_id}: {count_launches(launches)} {'is' if launches == 1 else 'are'} in its journal{note}"
 
 
-def command(arguments: Sequence[str], run: str) -> str:
+def command(arguments: Sequence[str], run: str, program: str = "pytest") -> str:
     """The command line that continues a run that was started or resumed with these arguments."""
     others: list[str] = []
     for at, argument in enumerate(without(arguments, "--resume")):
         tracked = argument.startswith("--track") or (at > 0 and others[-1] == "--track")
         # Shown without a user's name and password; the tracker's own variables may hold them.
         others.append(re.sub(r"://.*@", "://", argument) if tracked else argument)
-    return f"pytest {shlex.join([*others, f'--resume={run}'])}"
+    return typed(f"{program} {shlex.join([*others, f'--resume={run}'])}")
 
 
 def without(arguments: Sequence[str], option: str) -> list[str]:

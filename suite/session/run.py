@@ -205,7 +205,7 @@ class Run:
         """
         cells = [cell for cell, _ in self.planned]
         if not self._hosts.cluster:  # hosts of a cluster answer for themselves
-            interpreters.check(cells, self.settings.device)
+            interpreters.check(cells, self.settings.device, self.say)
         remaining = self._remaining()
         workloads = list(dict.fromkeys(sorted(cell.workload for cell in cells)))
         prepare(self._hosts.hosts, workloads, bool(remaining))

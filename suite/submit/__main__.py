@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from framework_training_suite import typed
 from suite.analysis.options import PRICE_HOUR, STORAGE_FOLDER
 from suite.analysis.records.hardware import gpus, processor
 from suite.analysis.records.load import LoadError, find
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (LoadError, BundleError, OSError) as error:
         print(f"suite.submit: {clean(error, 1000)}", file=sys.stderr)
         return 2
-    print(f"written: {path}, {size / 1000:.0f} kB. Check it with: python -m suite.verify {path}")
+    print(f"written: {path}, {size / 1000:.0f} kB. Check it with: {typed(f'python -m suite.verify {path}')}")
     return 0
 
 

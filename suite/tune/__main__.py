@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from framework_training_suite import typed
 from suite.analysis.search.state import Race
 from suite.catalog.devices import has_gpu
 from suite.monitor.background import settle
@@ -101,7 +102,9 @@ def _end(run: Run, races: Sequence[Race], search: Search, resume: str) -> int:
     folder = search.options.output or ANSWERS / str(run.info["id"])
     print_answers(races, run.records, resume)
     write_answers(races, run.records, folder, {"run": run.info["id"], "saved": path.name})
-    print(f"\nAnswer and plots: {folder}\nLaunches: {path}\nCompare them with: python -m suite.compare {path}")
+    print(
+        f"\nAnswer and plots: {folder}\nLaunches: {path}\nCompare them with: {typed(f'python -m suite.compare {path}')}"
+    )
     return int(not any(race.recommended for race in races))
 
 
@@ -112,7 +115,7 @@ def continuing_command(arguments: Sequence[str], run: str, spent: bool = False) 
         of_budget = argument.partition("=")[0] == "--budget" or (at > 0 and arguments[at - 1] == "--budget")
         if not (spent and of_budget):
             others.append(argument)
-    line = command(others, run).replace("pytest", "python -m suite.tune", 1)
+    line = command(others, run, "python -m suite.tune")
     return f"{line} --budget MORE" if spent else line
 
 

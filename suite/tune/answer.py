@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from framework_training_suite import typed
 from suite.analysis.search.state import Race
 from suite.record.record import Record
 from suite.report import plots
@@ -28,7 +29,8 @@ from suite.report.text.search import (
 
 
 def print_answers(races: Sequence[Race], records: Sequence[Record], resume: str, file: IO[str] | None = None) -> None:
-    """Print the answer of each race."""
+    """Print the answer of each race, into a file as it is read on any machine."""
+    spell = str if file else typed
     terminal = Terminal(file)
     for race in races:
         terminal.print()
@@ -40,7 +42,7 @@ def print_answers(races: Sequence[Race], records: Sequence[Record], resume: str,
             terminal.show_grid(standing(race, cells))
         if race.recommended:
             terminal.print()
-            terminal.print(f"Run it: {command(race.recommended[0], race.question.target)}", soft_wrap=True)
+            terminal.print(f"Run it: {spell(command(race.recommended[0], race.question.target))}", soft_wrap=True)
         if grid := findings(race):
             terminal.print()
             terminal.say("What each setting brought, over pairs of cells that differ in nothing else:")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import framework_training_suite as installed
+from framework_training_suite import typed
 from suite import __main__ as door
 from tests import records
 
@@ -90,6 +92,50 @@ def test_the_console_script_is_this_command(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sys, "argv", ["training-suite"])
     assert getattr(import_module(module), function)() == 0
     assert "PYTEST_DONT_REWRITE" in str(import_module(module).__doc__), "pytest warns of what is imported before it"
+
+
+def program(folder: Path, *names: str) -> Path:
+    """A folder of programs."""
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).touch(0o755)
+    return folder
+
+
+def test_a_command_is_shown_as_the_shell_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, other = program(tmp_path / "env/bin", "python", "pytest"), program(tmp_path / "other", "python", "pytest")
+    monkeypatch.setattr(sys, "executable", str(own / "python3"))
+    monkeypatch.delenv("TOX_ENV_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    for path in (own, f"{own}:{other}"):
+        monkeypatch.setenv("PATH", str(path))
+        assert [typed("python -m suite"), typed("pytest suite -k a")] == ["python -m suite", "pytest suite -k a"]
+    monkeypatch.setenv("PATH", f"{other}:{own}")
+    assert [typed("python -m suite"), typed("pytest")] == ["env/bin/python -m suite", "env/bin/pytest"]
+    monkeypatch.chdir(own)
+    assert typed("pip install 'a b'") == "./python -m pip install 'a b'"
+    monkeypatch.chdir(other)
+    assert typed("pytest suite") == f"{own}/pytest suite"
+    (own / "python").unlink()
+    assert typed("python -m suite") == f"{own}/python3 -m suite"
+
+
+def test_in_an_environment_of_tox_it_is_shown_as_the_shell_outside_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = program(tmp_path / ".tox/bench/bin", "python", "pytest")
+    monkeypatch.setattr(installed, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "executable", str(inner / "python"))
+    monkeypatch.setenv("TOX_ENV_DIR", str(inner.parent))
+    monkeypatch.setenv("PATH", f"{inner}:{tmp_path / '.venv/bin'}")
+    monkeypatch.chdir(tmp_path)
+    assert typed("pytest suite") == ".tox/bench/bin/pytest suite"
+    outer = program(tmp_path / ".venv/bin", "python", "pytest")
+    assert typed("pytest suite") == ".tox/bench/bin/pytest suite", "where tox is alone in the outer environment"
+    (outer.parent / "lib/python3.11/site-packages/pytest").mkdir(parents=True)
+    assert typed("pytest suite") == "pytest suite", "which is entered"
+    monkeypatch.setenv("PATH", str(inner))
+    assert typed("pytest suite") == ".venv/bin/pytest suite"
 
 
 class StopError(Exception):

@@ -35,8 +35,8 @@ def test_the_readme_is_one_screen_or_two() -> None:
 def test_from_a_clone_to_an_answer_or_to_the_tests_it_takes_one_line() -> None:
     """The first shell block of the README is all that a first-time reader types; each line is complete."""
     first = next(block for block in blocks() if block.page.name == "README.md" and block.language == "sh")
-    complete = "python3 -m venv .venv && .venv/bin/pip install -q tox && .venv/bin/tox run"
-    assert first.lines == [f"{complete} -m bench", f"{complete} -e tests"]
+    begin, run = "python3 -m venv .venv && .venv/bin/pip install -q", "&& .venv/bin/tox run"
+    assert first.lines == [f"{begin} -e '.[controller]' tox {run} -m bench", f"{begin} tox {run} -e tests"]
 
 
 def test_the_readme_is_short() -> None:

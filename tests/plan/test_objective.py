@@ -16,6 +16,7 @@ from suite.plan.objective import KINDS, Budget, Question, budget, check, limit, 
         ("30min", Budget(seconds=1800.0)),
         ("1.5h", Budget(seconds=5400.0)),
         ("90s", Budget(seconds=90.0)),
+        ("90", Budget(seconds=90.0)),
         ("200launches", Budget(launches=200)),
         ("1 launch", Budget(launches=1)),
     ],
@@ -25,7 +26,7 @@ def test_a_budget_is_a_time_or_a_number_of_launches(text: str, amount: Budget) -
 
 
 @pytest.mark.parametrize(
-    "text", ["", "30", "min", "-3min", "0s", "1.5launches", "0launches", "1e3s", "nan h", "9999999h"]
+    "text", ["", "0", "min", "-3min", "0s", "1.5launches", "0launches", "1e3s", "nan h", "9999999h"]
 )
 def test_other_budgets_are_refused(text: str) -> None:
     with pytest.raises(MatrixError, match="write a time or a number of launches, such as 30min"):

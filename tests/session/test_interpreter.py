@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 
 from suite.plan.cell import Cell
 from suite.record.handover.job import Job
-from suite.session.launches.launch import ROOT, LaunchError, interpreter, launch, variables
+from suite.session.launches import interpreters
+from suite.session.launches import launch as launching
+from suite.session.launches.launch import ROOT, LaunchError, interpreter, launch, tox_environment, variables
 from tests.launches import StandIn
 
 JOB = Job(Cell("imdb_lstm", "jax"), data="nowhere", launch=2)
@@ -19,6 +22,7 @@ GOOD = "from tests import records; send_all(records.record('jax', workload='imdb
 
 
 def test_without_a_setting_the_running_interpreter_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "ROOT", Path("/nowhere"))
     monkeypatch.delenv("SUITE_PYTHON_JAX", raising=False)
     assert interpreter("jax") == sys.executable
     monkeypatch.setenv("SUITE_PYTHON_JAX", "")
@@ -103,3 +107,47 @@ def test_a_release_starts_in_the_interpreter_of_its_own_variable(
     record = launch(replace(JOB, cell=JOB.cell.but(release="0.9.2")), tmp_path / "log", 60.0)
     assert record.outcome.ok
     assert record.cell.release == "0.9.2"
+
+
+def made_by_tox(root: Path, name: str, package: str) -> str:
+    """An environment as tox leaves it in a checkout; without its package, as an interrupted one."""
+    (root / ".tox" / name / "bin").mkdir(parents=True)
+    (root / ".tox" / name / "lib/python3.11/site-packages" / package).mkdir(parents=True)
+    (root / ".tox" / name / "bin" / "python").touch()
+    return str(root / ".tox" / name / "bin" / "python")
+
+
+def test_a_framework_that_is_not_installed_here_is_that_of_tox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "ROOT", tmp_path)
+    monkeypatch.setattr(launching, "find_spec", lambda _: None)
+    for name in ("JAX", "PYTORCH", "TENSORFLOW"):
+        monkeypatch.delenv(f"SUITE_PYTHON_{name}", raising=False)
+    on_cpu, on_gpu = made_by_tox(tmp_path, "jax-cpu", "jax"), made_by_tox(tmp_path, "jax-cuda", "jax")
+    made_by_tox(tmp_path, "pytorch-cpu", "numpy")
+    only = made_by_tox(tmp_path, "tensorflow-cuda", "tensorflow")
+    for gpu in (False, True):
+        monkeypatch.setattr(launching, "has_gpu", lambda gpu=gpu: gpu)
+        assert interpreter("jax") == (on_gpu if gpu else on_cpu)
+        assert interpreter("jax", device="cpu") == on_cpu
+        assert interpreter("tensorflow", device="cpu") == only
+        assert interpreter("pytorch") == sys.executable, "where nothing has it, its launch says so"
+    assert tox_environment("jax", "cpu") == ".tox/jax-cpu"
+    assert tox_environment("pytorch") == ""
+    said: list[str] = []
+    interpreters.check([Cell("imdb_lstm", "jax"), Cell("imdb_lstm", "pytorch")], "cpu", said.append)
+    assert [line.rpartition(": ")[2] for line in said] == [".tox/jax-cpu"]
+
+
+def test_a_variable_or_the_running_interpreter_comes_before_tox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launching, "ROOT", tmp_path)
+    made_by_tox(tmp_path, "jax-cpu", "jax")
+    monkeypatch.setattr(launching, "find_spec", lambda name: ModuleSpec(name, None, origin=f"/{name}/__init__.py"))
+    monkeypatch.delenv("SUITE_PYTHON_JAX", raising=False)
+    assert interpreter("jax") == sys.executable
+    monkeypatch.setattr(launching, "find_spec", lambda name: ModuleSpec(name, None))
+    assert interpreter("jax") != sys.executable, "a folder of that name is no framework"
+    monkeypatch.setenv("SUITE_PYTHON_JAX", sys.executable)
+    assert interpreter("jax") == sys.executable
+    assert tox_environment("jax") == ""

@@ -17,6 +17,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any, BinaryIO
 
+from framework_training_suite import typed
 from suite.analysis.records.json_text import decode, members, without_surrogates
 from suite.analysis.records.lines import Place
 from suite.analysis.records.reader import Reader
@@ -77,7 +78,9 @@ def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list
     journals = _by_age(path for folder in folders for path in folder.rglob("*.jsonl"))
     if not runs:
         if not saved:
-            raise LoadError(f"no saved run in {storage}: make one with `pytest suite --benchmark-save`, or name a file")
+            raise LoadError(
+                f"no saved run in {storage}: make one with `{typed('pytest suite --benchmark-save')}`, or name a file"
+            )
         newer = [journal for journal in journals if journal.stat().st_mtime > saved[-1].stat().st_mtime]
         hint = f"the journal {newer[-1].name} is newer than the run compared here: name it to see it" if newer else ""
         return saved[-1:], [hint] if hint else []

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Raw
 
+from framework_training_suite import typed
 from suite.analysis.records.json_text import decode, items, members
 from suite.record.files.saved import SCHEMA
 from suite.record.record import RecordError
@@ -15,7 +16,7 @@ from suite.record.text import clean
 
 EMPTY = "is empty; the run was cut off before it was saved, so compare its journal instead"
 
-_MAKE = "`pytest suite --benchmark-save`"
+_MAKE = f"`{typed('pytest suite --benchmark-save')}`"
 _NOTHING, _UNKNOWN = Raw(b"null"), Raw(b'"unknown version"')
 
 

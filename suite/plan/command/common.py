@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from suite.catalog import devices, phases
 from suite.catalog.settings import SETTINGS
 from suite.plan.command.choice import one_of
+from suite.plan.command.duration import duration
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import LONGEST_S, LONGEST_TRAINING_S, WHOLE_BLOCKS
 from suite.plan.measuring import PHASES as DEFAULT_PHASES
@@ -63,7 +64,10 @@ WORKLOADS = option(
 )  # fmt: skip
 LAUNCHES = option("--launches", type=int, metavar="N", help="fresh processes per cell (default: that of the matrix)")
 MIN_WINDOW = option(
-    "--min-window", type=float, metavar="S", help="shortest timed window, in seconds (default: that of the matrix)"
+    "--min-window",
+    type=duration,
+    metavar="TIME",
+    help="shortest timed window, such as 2s (default: that of the matrix)",
 )
 PHASES = option(
     "--phases", metavar="LIST",
@@ -72,9 +76,9 @@ PHASES = option(
     f"{phases.TRAIN} alone)",
 )  # fmt: skip
 MAX_TIME = option(
-    "--max-time", type=float, metavar="S",
-    help=f"seconds after which a launch is ended (default: {LONGEST_S:g}; {LONGEST_TRAINING_S:g} for a training to the "
-    "end)",
+    "--max-time", type=duration, metavar="TIME",
+    help=f"how long a launch may take, such as 20min (default: {LONGEST_S:g} s; {LONGEST_TRAINING_S:g} s for a "
+    "training to the end)",
 )  # fmt: skip
 EPOCHS = option("--epochs", type=int, metavar="N", help="of trainings to the end (default: those of the recipe)")
 MEMORY_LIMIT = option(
@@ -102,8 +106,8 @@ RESUME = option(
     "crashed or ended in an error run again",
 )  # fmt: skip
 WAIT_IDLE = option(
-    "--wait-idle", type=float, metavar="S",
-    help="before the first launch, wait up to S seconds until other processes leave the CPU alone",
+    "--wait-idle", type=duration, metavar="TIME",
+    help="before the first launch, wait up to so long, such as 10min, until other processes leave the CPU alone",
 )  # fmt: skip
 PROFILE_MEMORY = option(
     "--profile-memory", action="store_true",

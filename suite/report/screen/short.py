@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from framework_training_suite import typed
 from suite.analysis.accuracy.comparison import AccuracyComparison, compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
@@ -55,7 +56,7 @@ def short(records: Iterable[Record], run: str, columns: int, lines: int) -> str:
     groups = group(Launch(record, clean(run, 80), "") for record in records)
     tables = [table(each) for each in groups if not trains_to_the_end(each)]
     trained = [compare_accuracies(each, FRAMEWORKS[0]) for each in groups if trains_to_the_end(each)]
-    room = Room(columns, lines - REST, "python -m suite.compare")
+    room = Room(columns, lines - REST, typed("python -m suite.compare"))
     return "\n".join(screen(answer(tables, trained).sentences, tables, trained, room))
 
 

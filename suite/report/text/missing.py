@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from suite.analysis.rows.missing import Count
@@ -43,18 +43,21 @@ _NAME = "|".join(map(re.escape, sorted(MATRICES, key=len, reverse=True)))
 _MATRICES = re.compile(rf"({_NAME})(\+({_NAME}))*(?=-|$)")
 
 
-def sentences(counts: Iterable[Count]) -> list[str]:
-    """Returns ``12 of 96 launches are missing; run them with: ...`` for each run that is not complete."""
-    return [_sentence(count) for count in counts if count.missing]
+def sentences(counts: Iterable[Count], spell: Callable[[str], str] = str) -> list[str]:
+    """Returns ``12 of 96 launches are missing; run them with: ...`` for each run that is not complete.
+
+    ``spell`` says how the command is typed here.
+    """
+    return [_sentence(count, spell) for count in counts if count.missing]
 
 
-def _sentence(count: Count) -> str:
+def _sentence(count: Count, spell: Callable[[str], str]) -> str:
     least = "At least " if count.least else ""
     verb = "is" if count.missing == 1 else "are"
     sentence = f"{least}{count.missing} of {count.planned} launches of run {count.run} {verb} missing."
     if count.settings.get("matrix") == "reproduce" and not count.settings.get("typed"):
         return sentence  # `suite.reproduce` continues no run
-    return f"{sentence} Run them with: {command(count.run, count.settings)}"
+    return f"{sentence} Run them with: {spell(command(count.run, count.settings))}"
 
 
 def command(run: str, settings: Mapping[str, Any]) -> str:

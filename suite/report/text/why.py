@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from suite.analysis.bottlenecks.causes import NAMED, UNKNOWN, Cause, Causes
@@ -87,9 +87,9 @@ def is_profiled(tables: Iterable[Table]) -> bool:
     return any(record.profile for table in tables for row in table.group.rows for record in row.ok)
 
 
-def no_profile() -> str:
+def no_profile(spell: Callable[[str], str] = str) -> str:
     """Returns how to get a profile, for a run without one."""
-    return f"No profile was recorded, so there are no causes. Measure with --profile to record one: {RECORD}"
+    return f"No profile was recorded, so there are no causes. Measure with --profile to record one: {spell(RECORD)}"
 
 
 def _explain_pair(table: Table, pair: Pair) -> PairExplanation:

@@ -9,7 +9,7 @@ from suite.plan.command.common import join_values
 from suite.plan.settings.frameworks import too_old
 from suite.plan.sweeps.sweep import parse_values
 from suite.session.launches import devices
-from suite.session.launches.launch import LaunchError, interpreter
+from suite.session.launches.launch import LaunchError, interpreter, tox_environment
 from workloads.data.progress import waiting
 
 
@@ -35,11 +35,16 @@ def build(cells: Iterable[Cell], say: Callable[[str], None]) -> dict[str, str]:
     return prepare(chosen, say)
 
 
-def check(cells: Iterable[Cell], device: str) -> None:
-    """Check that the interpreters are there, and that their frameworks use the device. Raises `LaunchError`."""
+def check(cells: Iterable[Cell], device: str, say: Callable[[str], None]) -> None:
+    """Check that the interpreters are there, and that their frameworks use the device; say which are tox's.
+
+    Raises `LaunchError`.
+    """
     by_release: dict[str, dict[str, str]] = {}
     for framework, release in _releases(cells):
-        by_release.setdefault(release, {})[framework] = interpreter(framework, release)
+        by_release.setdefault(release, {})[framework] = interpreter(framework, release, device)
+    if made := [place for name in by_release.get("", ()) if (place := tox_environment(name, device))]:
+        say(f"measuring in the environments that tox made: {', '.join(made)}")
     for interpreters in by_release.values():
         if device == "cuda":
             with waiting("checking that the frameworks were built with CUDA"):

@@ -19,12 +19,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import psutil
 
+from framework_training_suite import has, typed
+from suite.catalog.devices import has_gpu
+from suite.catalog.frameworks import FRAMEWORKS
 from suite.monitor.sampler import Monitor
 from suite.plan.cell import WORKLOADS, Cell
 from suite.plan.settings import allocators
@@ -57,22 +61,38 @@ class LateError(LaunchError):
     """The process gave no answer before its deadline."""
 
 
-def interpreter(framework: str, release: str = "") -> str:
-    """The Python that has this framework: ``SUITE_PYTHON_<FRAMEWORK>``, else the running one.
+def interpreter(framework: str, release: str = "", device: str = "auto") -> str:
+    """The Python that has this framework: ``SUITE_PYTHON_<FRAMEWORK>``, else the running one, else that of tox.
 
     A release is in an interpreter of its own. Raises `LaunchError`.
     """
     name = interpreter_variable(framework, release)
     setting = os.environ.get(name)
     if not setting and release:
-        build = f"python -m suite.releases {framework} --build {release}"
+        build = typed(f"python -m suite.releases {framework} --build {release}")
         raise LaunchError(f"{name}, the Python with {framework} {release}, is not set; `{build}` makes one")
     if not setting:
-        return sys.executable
+        made = tox_environment(framework, device)
+        return str(ROOT / made / "bin" / "python") if made else sys.executable
     program = shutil.which(setting)
     if not program:
         raise LaunchError(f"{name} is {setting!r}, which is not a program; set it to a Python that has {framework}")
     return str(Path(program).absolute())  # the worker starts in another folder
+
+
+def tox_environment(framework: str, device: str = "auto") -> str:
+    """The environment in this checkout in which tox installed a framework; empty where another one has it.
+
+    It is used where no variable names an interpreter and the running one lacks the framework.
+    """
+    package = FRAMEWORKS[framework].package
+    if os.environ.get(interpreter_variable(framework)) or ((spec := find_spec(package)) and spec.origin):
+        return ""
+    kinds = ("cuda", "cpu") if device != "cpu" and has_gpu() else ("cpu", "cuda")
+    places = (f".tox/{framework}-{kind}" for kind in kinds)
+    return next(
+        (place for place in places if (ROOT / place / "bin/python").exists() and has(ROOT / place, package)), ""
+    )
 
 
 def launch(
@@ -205,7 +225,7 @@ def _spawn(
 
     ``inside`` are the words before a command that run it in another network.
     """
-    python = interpreter(job.cell.framework, job.cell.release)
+    python = interpreter(job.cell.framework, job.cell.release, job.device)
     environments = ranks.environments(job.cell, job.device, part)
     spawned_ns, tag = time.perf_counter_ns(), cleanup.new_tag()
     text = replace(job, spawned_ns=spawned_ns).dumps()

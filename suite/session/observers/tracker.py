@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from framework_training_suite import typed
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.session.formatting import count_launches
@@ -84,7 +85,7 @@ class Tracker(Observer):
             return [f"tracked by {self.target}: {clean(self._where, 1000)}"]
         why = clean(self.problem, 500) or "it was ended"
         missing = f"{self.target} has {self.sent} of {count_launches(self._known)}: {why}"
-        again = f"python -m suite.export {self.target} {self._journal} --to {self.shown_place}"
+        again = typed(f"python -m suite.export {self.target} {self._journal} --to {self.shown_place}")
         return [f"{missing}. The run lost nothing; send the rest with: {again}"]
 
     def _ask(self, line: str, limit_s: float) -> None:
