@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -137,13 +137,23 @@ class Row:
         return "; ".join(name for name in dict.fromkeys(map(machine, records)) if name)
 
 
+class Runs:
+    """All launches that groups were made from, by run, and what is computed once from a whole run."""
+
+    def __init__(self, launches: Iterable[Launch] = ()) -> None:
+        self.launches: dict[str, list[Launch]] = {}
+        self.computed: dict[tuple[str, float], Any] = {}
+        for launch in launches:
+            self.launches.setdefault(launch.run, []).append(launch)
+
+
 @dataclass(frozen=True)
 class Group:
     """Rows of one workload, size, data and spec. ``data_kind`` is ``real``, ``synthetic`` or ``unknown``.
 
     ``by`` names the axis that ratios are formed along; along ``size`` a group has several sizes and specs. ``across``
     says whether rows of different runs and machines may enter one ratio. ``part`` says which rows of a larger group
-    these are, if they are not all of them.
+    these are, if they are not all of them. ``runs`` has the launches of the other groups, too.
     """
 
     workload: str
@@ -155,6 +165,7 @@ class Group:
     by: str = "framework"
     across: bool = False
     part: str = ""
+    runs: Runs = field(default_factory=Runs, compare=False, repr=False)
 
     @cached_property
     def varying(self) -> list[str]:
@@ -223,8 +234,8 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
     for launch in sorted(launches, key=lambda each: not each.record.data.get("digest")):
         group_key = _group_key(launch, by) if launch.record.data.get("digest") else _nearest_group(launch, by_group, by)
         by_group.setdefault(group_key, {}).setdefault((launch.run, launch.record.cell), []).append(launch)
-    runs = list(dict.fromkeys(launch.run for launch in launches))
-    ranks = {run: rank for rank, run in enumerate(runs if across else sorted(runs))}
+    runs = Runs(launches)
+    ranks = {run: rank for rank, run in enumerate(runs.launches if across else sorted(runs.launches))}
     axis_order = order(AXES[by])
 
     def sort_key(row: Row) -> tuple[Any, ...]:
@@ -236,7 +247,7 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
         size = "-and-".join(size for size in SIZES if any(row.cell.size == size for row in rows))
         specs = sorted({_spec(launch) for each in by_row.values() for launch in each} - {""})
         spec = " and ".join(digest[:12] for digest in specs) if by == "size" else own_spec
-        groups.append(Group(workload, size, kind, data, spec, tuple(rows), by, across))
+        groups.append(Group(workload, size, kind, data, spec, tuple(rows), by, across, runs=runs))
     return sorted(
         groups,
         key=lambda g: (_place(g.workload), SIZES.index(g.rows[0].cell.size), g.data_kind, g.data_digest),
