@@ -137,7 +137,7 @@ def ratios(
     for row, other in pairs:  # of a row that failed its outcome says why
         if not other:
             formed[row.key] = Ratio(reason=f"no ratio: {missing(row, group, at)}") if row.ok else Ratio()
-    return formed
+    return {row.key: formed[row.key] for row in group.rows}
 
 
 def known_ratios(group: Group, at: Base, formed: Mapping[RowKey, Ratio]) -> Known:
