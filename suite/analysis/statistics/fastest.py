@@ -22,11 +22,12 @@ from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
 from suite.analysis.statistics.inference import MARGIN
 from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare
 from suite.analysis.statistics.questions import entered, fastest, rate
-from suite.analysis.statistics.ratios import Ratio
+from suite.analysis.statistics.ratios import CLOSE, Ratio
 from suite.catalog.settings import OF_A_FRAMEWORK
 
-#: How several leaders tie: all are equal; none can be told from another; or some pair is decided all the same.
-EQUAL, UNDECIDED, PARTLY = "equal", "undecided", "partly decided"
+#: How several leaders tie: all are equal; all are close, so that none can be told from another; their order is not
+#: decided; or that of some pair is decided all the same.
+EQUAL, ALIKE, UNDECIDED, PARTLY = "equal", "alike", "undecided", "partly decided"
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,14 @@ class FastestBySetting:
     @property
     def tie(self) -> str:
         """How the leaders tie; empty if there is only one."""
-        words = {self.gap(*pair).verdict for pair in combinations(self.leaders, 2)}
-        if not words:
+        gaps = [self.gap(*pair) for pair in combinations(self.leaders, 2)]
+        if not gaps:
             return ""
-        return EQUAL if words == {"equal"} else PARTLY if self.decided_pairs else UNDECIDED
+        if all(gap.verdict == "equal" for gap in gaps):
+            return EQUAL
+        if self.decided_pairs:
+            return PARTLY
+        return ALIKE if all(gap.verdict == "equal" or gap.doubt == CLOSE for gap in gaps) else UNDECIDED
 
     @property
     def decided_pairs(self) -> list[tuple[str, str]]:

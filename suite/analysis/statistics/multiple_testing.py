@@ -23,7 +23,7 @@ from suite.analysis.rows.groups import Group, Row, RowKey, group
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import MARGIN, Paired
 from suite.analysis.statistics.questions import questions
-from suite.analysis.statistics.ratios import Ratio, conditions, counterpart, describe, missing, ratio_to
+from suite.analysis.statistics.ratios import OPPOSITE, Ratio, conditions, counterpart, describe, missing, ratio_to
 from suite.analysis.statistics.sequential import common
 from suite.plan.cell import Cell
 from suite.plan.measuring import LEAST_TESTED
@@ -87,7 +87,7 @@ def compare(
         one_run = row.run == other.run
         family = find_family(group, row.run, margin).ratios if one_run else NOTHING
         found = (_look_up(family, row, other) or _look_up(known, row, other)) if per == 1 else None
-        if found and found.verdict and not obstacle(row, other, verdicts, group.across):
+        if found and found.value and not obstacle(row, other, verdicts, group.across):
             name = describe(row, other)
             formed[key] = replace(found, baseline=name, caveat=conditions(row, other, name))
             continue
@@ -113,12 +113,13 @@ def decide(
     found: dict[Key, Ratio] = {}
     corrected = statistics.correct([*tests.values(), *others])
     for (key, alone), (test, p) in zip(tests.items(), corrected, strict=False):
-        verdict = statistics.verdict(test, margin)
+        verdict, before = statistics.verdict(test, margin), statistics.verdict(alone, margin)
+        probably = before if before in OPPOSITE else ""
         needed = statistics.blocks_to_decide(test, margin) if verdict == UNDECIDED and not test.stops else None
         found[key] = replace(
             formed[key], value=test.value, low=test.low, high=test.high, p=p, raw=test.p, verdict=verdict,
             blocks_to_decide=needed, level=test.level, tests=len(corrected),
-            alone_low=alone.low, alone_high=alone.high,
+            alone_low=alone.low, alone_high=alone.high, probably=probably if verdict == UNDECIDED else "",
         )  # fmt: skip
     return found
 

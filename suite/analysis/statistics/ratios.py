@@ -23,6 +23,13 @@ from suite.record.record import Record
 
 OPPOSITE = {"faster": "slower", "slower": "faster"}
 
+#: Two rows whose whole interval lies within this factor of 1 cannot be told apart. It is the difference that six to ten
+#: launches of the published runs show nearly always, so that a wider interval says that more launches are needed, and
+#: nothing of how close they are.
+CLOSE_TO_ONE = 1.1
+#: How an inconclusive ratio stands: close to 1; beyond the margin before the correction only; anywhere.
+CLOSE, PROBABLE, OPEN = "close", "probable", "open"
+
 #: Why two rows of a run have no ratio, where nothing else forbids it.
 NO_BLOCK = "no block in which both ended well, soon after each other"
 
@@ -36,7 +43,8 @@ class Ratio:
     With at least `statistics.LEAST` blocks these are the geometric mean and its interval at ``level``, at which Holm's
     correction over ``tests`` comparisons tested it; ``p`` is the p-value after that correction (``raw`` before it), and
     the ``verdict`` follows from the interval. ``alone_low`` and ``alone_high`` are the ends of the 95 % interval before
-    the correction. With fewer blocks they are the median, the lowest and the highest.
+    the correction; where that lies beyond the margin and the corrected one does not, ``probably`` says the direction.
+    With fewer blocks they are the median, the lowest and the highest.
     """
 
     value: float | None = None
@@ -54,6 +62,16 @@ class Ratio:
     tests: int = 0
     alone_low: float | None = None
     alone_high: float | None = None
+    probably: str = ""
+
+    @property
+    def doubt(self) -> str:
+        """How a ratio stands that no verdict decides: `CLOSE`, `PROBABLE` or `OPEN`; empty for all others."""
+        if self.verdict != "inconclusive" or not self.low or not self.high:
+            return ""
+        if self.low >= 1 / CLOSE_TO_ONE and self.high <= CLOSE_TO_ONE:
+            return CLOSE
+        return PROBABLE if self.probably else OPEN
 
     @property
     def reverse(self) -> Ratio:
@@ -63,7 +81,7 @@ class Ratio:
         low, high = self.alone_low and 1 / self.alone_low, self.alone_high and 1 / self.alone_high
         return replace(
             self, value=1 / self.value, low=1 / self.high, high=1 / self.low, alone_low=high, alone_high=low,
-            verdict=OPPOSITE.get(self.verdict, self.verdict),
+            verdict=OPPOSITE.get(self.verdict, self.verdict), probably=OPPOSITE.get(self.probably, ""),
         )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from suite.analysis.accuracy.comparison import AccuracyComparison
 from suite.analysis.records.hardware import gpus, processor
+from suite.analysis.rows.disturbance import too_busy
 from suite.analysis.rows.groups import Group
 from suite.analysis.statistics.control import doubtful
 from suite.analysis.statistics.inference import LEAST
@@ -70,6 +71,8 @@ def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) 
         else:
             text = along(group, each.gains, table.baseline)
             verdict = along_card(group, each.gains)
+        if busy := _say_busy(group):
+            text, verdict = f"{_where(group)}, {busy}", busy
         timed.append(text + _say_flags(group) + _doubt(table))
         doubted = [f"DO NOT TRUST (control differs): {verdict}", "DO NOT TRUST: the control differs"]
         cards.append(
@@ -147,6 +150,13 @@ def _say_flags(group: Group, short: bool = False) -> str:
     if short:
         return f" ({', '.join(f'{flag} {n}/{len(launches)}' for flag, n in words)})" if words else ""
     return "".join(f"; {n} of {len(launches)} launches are flagged {flag}" for flag, n in words)
+
+
+def _say_busy(group: Group) -> str:
+    """Returns that a run of the group names no winner, and why; empty if the machine was quiet enough."""
+    launches = (group.runs.launches.get(run, ()) for run in dict.fromkeys(row.run for row in group.rows))
+    reasons = [words for run in launches if (words := too_busy(run))]
+    return f"the machine was too busy to answer: no winner is named ({'; '.join(reasons)})" if reasons else ""
 
 
 def _absent(group: Group) -> str:
