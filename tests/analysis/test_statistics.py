@@ -221,7 +221,7 @@ def test_tables_show_the_verdict_the_margin_and_what_the_run_could_have_shown() 
     made = compared(simulated(1.2))
     by_framework = dict(zip(made.frame["framework"], made.frame["ratio_verdict"], strict=True))
     assert by_framework == {"pytorch": "", "tensorflow": "faster", "jax": "equal"}
-    assert "Holm's correction over the 2 tests of this table, margin 2.0%" in words(made)
+    assert "Holm's correction over the 3 comparisons of its run, margin 2.0%" in words(made)
     assert "Control (a second copy of a cell, compared with the first): pytorch · eager equal, " in words(made)
     assert "Power of 80%: 6 launches detect a difference of 2." in words(made)
     assert "; a difference of 5% needs 6 launches (6 to 6). A block's ratio has a standard deviation of 0." in words(
