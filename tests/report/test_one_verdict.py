@@ -19,7 +19,7 @@ from suite.analysis.rows.axes import AXES
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import DASH
 from suite.analysis.statistics.inference import MARGIN, Paired, verdict
-from suite.analysis.statistics.questions import AXES_OF_GAINS
+from suite.analysis.statistics.multiple_testing import AXES_OF_GAINS
 from suite.analysis.statistics.ratios import CLOSE, OPPOSITE, Ratio
 from suite.compare.__main__ import main
 from suite.report.json.comparison import to_json

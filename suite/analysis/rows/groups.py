@@ -17,6 +17,7 @@ from suite.analysis.records.ledger import UNACCOUNTED, problems
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, order
 from suite.analysis.rows.conditions import Conditions, conditions
+from suite.analysis.rows.runs import Runs
 from suite.analysis.rows.wording import fill, middle
 from suite.catalog import settings
 from suite.catalog.setting import Setting
@@ -135,16 +136,6 @@ class Row:
         # A launch that failed early does not know its GPUs.
         records = self.ok or [launch.record for launch in self.launches]
         return "; ".join(name for name in dict.fromkeys(map(machine, records)) if name)
-
-
-class Runs:
-    """All launches that groups were made from, by run, and what is computed once from a whole run."""
-
-    def __init__(self, launches: Iterable[Launch] = ()) -> None:
-        self.launches: dict[str, list[Launch]] = {}
-        self.computed: dict[tuple[str, float], Any] = {}
-        for launch in launches:
-            self.launches.setdefault(launch.run, []).append(launch)
 
 
 @dataclass(frozen=True)
@@ -300,12 +291,8 @@ def _nearest_group(launch: Launch, by_group: Mapping[GroupKey, Mapping[RowKey, l
 
 
 def _row(run: str, cell: Cell, launches: Iterable[Launch]) -> Row:
-    ordered = sorted(launches, key=_block)
+    ordered = sorted(launches, key=lambda launch: launch.record.launch)
     control = tuple(launch for launch in ordered if launch.record.control)
     # A control without the cell that it controls counts as ordinary launches.
     ordinary = tuple(launch for launch in ordered if not launch.record.control) or control
     return Row(run, cell, ordinary, control if ordinary != control else ())
-
-
-def _block(launch: Launch) -> int:
-    return launch.record.launch

@@ -20,8 +20,7 @@ from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
 from suite.analysis.statistics.inference import MARGIN
-from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare
-from suite.analysis.statistics.questions import entered, fastest, rate
+from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare, entered, fastest, rate
 from suite.analysis.statistics.ratios import CLOSE, Ratio
 from suite.catalog.settings import OF_A_FRAMEWORK
 

@@ -1,7 +1,7 @@
 """One verdict for one ratio: all comparisons that a run was planned to make are corrected together, once.
 
 A run compares its frameworks in each setting of each workload, and each setting that it varied with the usual one
-(`suite.analysis.statistics.questions`). With Holm's correction over all of them the probability that anything that is
+(`questions`). With Holm's correction over all of them the probability that anything that is
 said of the run calls something faster or slower where nothing is stays within `statistics.LEVEL`; lists that are
 corrected one by one do so several times as often (``python -m tests.studies.answers``). Every output reads a pair's
 verdict from here, so none contradicts another, whatever else is loaded with the run. Pairs that only a reader asks for,
@@ -10,8 +10,10 @@ along another axis or to another base, are corrected over the run's own ones and
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
+from statistics import median
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -19,12 +21,13 @@ from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, Base, base
-from suite.analysis.rows.groups import Group, Row, RowKey, group
+from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey, group
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import MARGIN, Paired
-from suite.analysis.statistics.questions import questions
 from suite.analysis.statistics.ratios import OPPOSITE, Ratio, conditions, counterpart, describe, missing, ratio_to
 from suite.analysis.statistics.sequential import common
+from suite.catalog.settings import OF_A_FRAMEWORK
+from suite.catalog.settings import SETTINGS as DECLARED
 from suite.plan.cell import Cell
 from suite.plan.measuring import LEAST_TESTED
 from suite.record.record import Record
@@ -38,12 +41,55 @@ NOTHING: Known = MappingProxyType({})
 UNDECIDED = "inconclusive"
 
 
+#: The settings whose gains are looked for. Sizes and machines are no settings that one would choose for speed, and
+#: numbers of devices have tables of their own (`suite.analysis.scaling.efficiency`).
+AXES_OF_GAINS = tuple(name for name, each in DECLARED.items() if each.is_choice)
+
+#: The values of the settings that rows share.
+Setting = tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True)
 class Family:
     """All comparisons of a run, with their verdicts, and their tests."""
 
     ratios: Known
     tests: Sequence[Paired]
+
+
+def questions(group: Group, verdicts: Mapping[RowKey, Verdict]) -> Iterator[tuple[Row, Row]]:
+    """The pairs that a run compares by itself: rows with the natural base of the axes that it varied, and contests."""
+    along = [replace(group, by=name) for name in ("framework", *AXES_OF_GAINS) if name in ("framework", *group.varying)]
+    for one in along:
+        at = base(AXES[one.by], one.rows, None)
+        yield from ((row, other) for row in one.rows if row.ok and (other := counterpart(row, one, at)))
+    for rows in entered(group).values():
+        yield from combinations(fastest(rows, verdicts), 2)
+
+
+def entered(group: Group) -> dict[Setting, list[Row]]:
+    """The successful rows of each setting, whose frameworks are compared with each other."""
+    names = [name for name in group.varying if name not in OF_A_FRAMEWORK]
+    found: dict[Setting, list[Row]] = {}
+    for row in group.rows:
+        if row.ok and rate(row):
+            found.setdefault(tuple((name, SETTINGS[name](row)) for name in names), []).append(row)
+    return found
+
+
+def fastest(rows: Iterable[Row], verdicts: Mapping[RowKey, Verdict]) -> list[Row]:
+    """The fastest row of each framework that may be ranked, best first."""
+    best: dict[str, Row] = {}
+    for row in sorted(rows, key=rate, reverse=True):
+        if not obstacle(row, row, verdicts):
+            best.setdefault(row.cell.framework, row)
+    return list(best.values())
+
+
+def rate(row: Row) -> float:
+    """The median throughput of a row's launches; 0 without any."""
+    rates = [each for record in row.ok if (each := record.samples_per_s)]
+    return median(rates) if rates else 0.0
 
 
 def find_family(group: Group, run: str, margin: float = MARGIN) -> Family:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from suite.analysis.accuracy.comparison import AccuracyComparison
 from suite.analysis.records.hardware import gpus, processor
-from suite.analysis.rows.disturbance import too_busy
 from suite.analysis.rows.groups import Group
+from suite.analysis.rows.runs import too_busy
 from suite.analysis.statistics.control import doubtful
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.sequential import launches_needed

@@ -251,10 +251,8 @@ def _head(group: Sequence[FastestBySetting], plain: bool) -> str:
     leaders = _in_order(group[0].leaders)
     if len(leaders) == 1:
         return _name(group, leaders[0]) + ("" if plain else " ran fastest" if group[0].is_untested else " is fastest")
-    if group[0].tie == EQUAL:
-        return _names(group, leaders) + " (equal)"
-    if group[0].tie == ALIKE:
-        return _names(group, leaders) + " (cannot be told apart)"
+    if group[0].tie in (words := {EQUAL: "equal", ALIKE: "cannot be told apart"}):
+        return f"{_names(group, leaders)} ({words[group[0].tie]})"
     for name in leaders:
         gaps = [contest.gap(name, other) for contest in group for other in leaders if other != name]
         if all("faster" in (gap.verdict, gap.probably) for gap in gaps):
