@@ -12,6 +12,7 @@ from suite.analysis.rows.axes import Base
 from suite.analysis.rows.groups import Group, RowKey
 from suite.analysis.statistics.fastest import FastestBySetting, find_fastest
 from suite.analysis.statistics.inference import MARGIN
+from suite.analysis.statistics.multiple_testing import Known, known_ratios
 from suite.analysis.statistics.ratios import Ratio
 from suite.analysis.statistics.releases import Step, release_lines
 from suite.analysis.statistics.serving import Serving, servings
@@ -29,11 +30,16 @@ class Findings:
     margin: float = MARGIN
 
     @cached_property
+    def known(self) -> Known:
+        """The ratios by the two rows that they are of."""
+        return known_ratios(self.group, self.base, self.ratios)
+
+    @cached_property
     def contests(self) -> list[FastestBySetting]:
         """The fastest framework in each setting; none where ratios are not between frameworks."""
         if self.group.by != "framework":
             return []
-        return find_fastest(self.group, str(self.base), self.identities, self.ratios, self.margin)
+        return find_fastest(self.group, self.identities, self.margin, self.known)
 
     @cached_property
     def gains(self) -> list[Speedup]:
@@ -50,7 +56,9 @@ class Findings:
     @cached_property
     def releases(self) -> list[tuple[Step, ...]]:
         """What each release of a framework changed, where several were measured."""
-        return release_lines(self.group, self.identities, self.margin) if "release" in self.group.varying else []
+        if "release" not in self.group.varying:
+            return []
+        return release_lines(self.group, self.identities, self.margin, self.known)
 
     @cached_property
     def pairs(self) -> list[Pair]:

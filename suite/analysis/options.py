@@ -29,6 +29,6 @@ def margin_option() -> Option:
 
     return option(
         "--margin", type=percent, default=MARGIN, metavar="PERCENT",
-        help="differences within it are equal; faster and slower need the whole 95 %% interval beyond it "
+        help="differences within it are equal; faster and slower need the whole interval beyond it "
         f"(default: {100 * MARGIN:g})",
     )  # fmt: skip

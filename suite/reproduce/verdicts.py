@@ -106,7 +106,7 @@ def _verdict(stored: Records, rerun: Records, margin: float) -> Verdict:
         return Verdict(
             "inconclusive", "a single launch has no interval", median(_rates(rerun_ok)) / median(_rates(stored_ok))
         )
-    word = verdict(ratio, ratio.p, margin)
+    word = verdict(ratio, margin)
     kind = "reproduced" if word == "equal" else word
     hint = "; use more --launches, or a wider --margin" if kind == "inconclusive" else ""
     return Verdict(kind, f"margin {margin:.1%}{hint}", ratio.value, ratio.low, ratio.high)

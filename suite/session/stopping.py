@@ -61,6 +61,9 @@ class Stopping:
         self._cells = frozenset() if over else now.cells
         self.left = now.tests - now.decided
         took = duration(spent_s(records))
+        if now.busy:
+            self.say(f"after {done} blocks the machine is too busy for an answer: {now.busy}")
+            return
         words = f"after {done} blocks ({took}) {now.decided} of {now.tests} comparisons are decided"
         if over and self.left:
             self.say(f"{words}, and the budget is used up")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -12,8 +11,8 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.fastest import FastestBySetting, find_fastest
-from suite.analysis.statistics.multiple_testing import correct_together
-from suite.analysis.statistics.ratios import ratios
+from suite.analysis.statistics.multiple_testing import ratios
+from suite.analysis.statistics.ratios import Ratio
 from suite.record.record import Record
 from suite.report.text import fastest
 from tests import records
@@ -25,7 +24,7 @@ NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015)
 def contested(held: Sequence[Record]) -> list[FastestBySetting]:
     (one,) = group([Launch(each, str(each.run["id"]), "file") for each in held])
     identities = verdicts({row.key: row.ok for row in one.rows})
-    return find_fastest(one, "pytorch", identities, ratios(one, "pytorch", identities))
+    return find_fastest(one, identities)
 
 
 def blocks(seconds: Mapping[str, Sequence[float]], **changes: object) -> list[Record]:
@@ -124,26 +123,27 @@ def test_ratios_keep_the_p_value_of_their_own_test_also_where_rows_share_no_bloc
     assert raw == pytest.approx(statistics.welch([1 / x for x in theirs], [1 / x for x in ours]).p)
 
 
-def test_pairs_without_the_baseline_have_a_test_of_their_own() -> None:
+def test_every_pair_of_frameworks_has_a_test() -> None:
     (contest,) = contested(blocks({"pytorch": noisy(1.0), "tensorflow": noisy(1.2), "jax": noisy(1.5, turn=1)}))
-    assert contest.gap("pytorch", "jax").in_table
-    assert contest.gap("pytorch", "jax").raw is not None
-    extra = contest.gap("tensorflow", "jax")
-    assert not extra.in_table
-    assert extra.raw is not None
+    assert {gap.tests for gap in contest.gaps.values()} == {3}
+    assert all(gap.raw is not None and gap.p is not None and gap.raw <= gap.p for gap in contest.gaps.values())
 
 
-def test_a_family_decides_no_more_than_a_table() -> None:
-    (contest,) = contested(blocks({"pytorch": noisy(1.0), "jax": [1.06, 1.04, 1.07, 1.05, 1.03, 1.08]}))
-    gap = contest.gap("pytorch", "jax")
-    assert gap.verdict == "faster"
-    assert gap.raw is not None
-    (one,) = group([Launch(each, "run-a", "file") for each in blocks({"pytorch": noisy(1.0)})])
-    identities = verdicts({row.key: row.ok for row in one.rows})
-    nothing = next(iter(ratios(one, "pytorch", identities).values()))
-    others = [replace(nothing, raw=0.5 + 1e-9 * at) for at in range(round(0.06 / gap.raw))]
-    formed = [replace(nothing, raw=gap.raw)]
-    alone, together = correct_together(formed), correct_together([*formed, *others])
-    assert alone.contest(contest).gap("pytorch", "jax").verdict == "faster"
-    assert together.contest(contest).gap("pytorch", "jax").verdict == "inconclusive"
-    assert together.contest(contest).leaders == ["pytorch", "jax"]
+def test_a_run_decides_its_ratios_whatever_is_loaded_with_it() -> None:
+    near = blocks({"pytorch": noisy(1.0), "jax": [1.06, 1.03, 1.08, 1.05, 1.02, 1.09]})
+    others = [
+        each for size in range(1, 9) for each in blocks({"pytorch": noisy(1.0), "jax": noisy(1.0, turn=1)}, batch=size)
+    ]
+
+    def judge(*runs: Sequence[Record]) -> Ratio:
+        launches = [Launch(each, f"run-{at}", f"file-{at}") for at, held in enumerate(runs) for each in held]
+        (one,) = group(launches)
+        found = ratios(one, None, verdicts({row.key: row.ok for row in one.rows}))
+        return found["run-0", near[-1].cell]
+
+    alone, beside, within = judge(near), judge(near, others), judge([*near, *others])
+    assert alone == beside
+    assert (alone.verdict, alone.tests) == ("slower", 1)
+    assert within.verdict == "inconclusive", "more questions of one run take more evidence"
+    assert (within.low or 0) < (alone.low or 0) < (alone.high or 0) < (within.high or 0)
+    assert (within.alone_low, within.alone_high) == (alone.low, alone.high)

@@ -11,7 +11,6 @@ from suite.analysis.records.ledger import OVERFLOWS, UNACCOUNTED, _rate, find_un
 from suite.analysis.records.load import load
 from suite.analysis.statistics.fastest import find_fastest
 from suite.analysis.statistics.inference import LEAST
-from suite.analysis.statistics.ratios import ratios
 from suite.record.inference import Decoded
 from suite.record.parts.history import Ledger
 from suite.record.record import Phase, Record, Window
@@ -61,7 +60,7 @@ def test_a_row_that_is_not_accounted_for_is_flagged_and_not_ranked() -> None:
     assert all(key[1].framework != "tensorflow" for best in table.leaders.values() for key in best)
     group = table.group
     identities = verdicts({row.key: row.ok for row in group.rows})
-    (contest,) = find_fastest(group, "pytorch", identities, ratios(group, "pytorch", identities))
+    (contest,) = find_fastest(group, identities)
     assert contest.top == "pytorch"
     assert contest.unranked == {"tensorflow": f"tensorflow {UNACCOUNTED}: {reason}"}
 

@@ -15,7 +15,7 @@ from suite.analysis.rows.groups import Group, group
 from suite.analysis.scaling.communication import communication, exchange, threads_per_device
 from suite.analysis.scaling.efficiency import STRONG, WEAK, Scaling, scalings
 from suite.analysis.statistics.best import find_best
-from suite.analysis.statistics.ratios import ratios
+from suite.analysis.statistics.multiple_testing import ratios
 from suite.record.record import Record
 from tests import records
 
@@ -63,8 +63,8 @@ def test_weak_scaling_keeps_the_batch_of_each_device_and_strong_scaling_the_glob
         assert point.speed_up.value == pytest.approx(2 * 0.1 / 0.11, rel=3e-3)
         assert point.efficiency.value == pytest.approx(0.1 / 0.11, rel=3e-3)
         assert (point.speed_up.verdict, point.efficiency.verdict) == ("faster", "slower")
-        assert point.speed_up.low is not None
-        assert point.efficiency.low == pytest.approx(point.speed_up.low / 2)
+        assert point.speed_up.alone_low is not None
+        assert point.efficiency.alone_low == pytest.approx(point.speed_up.alone_low / 2)
 
 
 def test_every_strategy_scales_from_the_one_device_that_has_none() -> None:

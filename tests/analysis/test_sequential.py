@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from suite.analysis.statistics.inference import MARGIN, Paired
+from suite.analysis.statistics.inference import LEVEL, MARGIN, Paired
 from suite.analysis.statistics.sequential import (
     Design,
     boundaries,
@@ -114,8 +114,8 @@ def test_blocks_after_the_last_look_are_no_part_of_it() -> None:
 def test_pairs_share_their_variance() -> None:
     """A pair whose few blocks agree by chance is not surer than the table's noise lets it be."""
     logs = np.array([0.05, 0.05, 0.05, 0.0500001])
-    assert look_at(logs, 0.0).low > 1 + MARGIN
-    assert look_at(logs, 0.05**2).low < 1
+    assert look_at(logs, 0.0).interval(LEVEL)[0] > 1 + MARGIN
+    assert look_at(logs, 0.05**2).interval(LEVEL)[0] < 1
 
 
 def test_pairs_may_miss_blocks() -> None:

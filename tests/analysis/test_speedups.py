@@ -68,7 +68,7 @@ def test_the_largest_gain_is_one_that_was_measured_in_settings_that_are_named() 
     one, held = found(in_two_batches())
     text = best_setting([(one, gain) for gain in held if gain.axis == "precision"])
     assert text.startswith("largest gain by a setting: bf16 instead of fp32 makes the CIFAR-100 CNN at batch ")
-    assert " (2.0x, 95 % interval " in text
+    assert " (2.0x, corrected interval " in text
     assert "most" not in text
     one, held = found([*steps("jax", 1.0), *steps("jax", 0.5, turn=1, precision="bf16")], "precision")
     held = [gain for gain in held if gain.axis == "precision"]

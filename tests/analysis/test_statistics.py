@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,15 +13,18 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.statistics import power
 from suite.analysis.statistics.inference import (
+    LEVEL,
     MARGIN,
     Paired,
     blocks_to_decide,
+    correct,
     holm,
     interval,
     run_t_test,
     verdict,
     verdicts,
 )
+from suite.analysis.statistics.sequential import last_look
 from suite.plan.blocks import blocks
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.matrix import matrix
@@ -59,19 +63,43 @@ def test_holm_is_holm_s() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "p", "word"),
+    ("low", "high", "word"),
     [
-        (1.03, 1.10, 0.01, "faster"),
-        (1.03, 1.10, 0.20, "inconclusive"),  # not significant after Holm
-        (1.01, 1.10, 0.01, "inconclusive"),  # significant, and perhaps within the margin
-        (0.99, 1.015, 0.30, "equal"),
-        (1.005, 1.015, 0.001, "equal"),  # significant, and too small to matter
-        (0.90, 1.10, 0.90, "inconclusive"),
-        (0.80, 0.90, 0.01, "slower"),
+        (1.03, 1.10, "faster"),
+        (1.01, 1.10, "inconclusive"),  # perhaps within the margin
+        (0.99, 1.015, "equal"),
+        (1.005, 1.015, "equal"),  # significant, and too small to matter
+        (0.90, 1.10, "inconclusive"),
+        (0.80, 0.90, "slower"),
     ],
 )
-def test_a_verdict_needs_significance_and_the_margin(low: float, high: float, p: float, word: str) -> None:
-    assert verdict(Paired(math.sqrt(low * high), low, high, p, 6), p, MARGIN) == word
+def test_a_verdict_follows_from_the_interval(low: float, high: float, word: str) -> None:
+    assert verdict(Paired(math.sqrt(low * high), low, high, 0.01, 6), MARGIN) == word
+
+
+def fixed_tests(draws: np.random.Generator, count: int) -> list[Paired]:
+    logs = draws.normal(draws.choice([0.0, 0.02, 0.1], count)[:, None], 0.03, (count, 6))
+    return [test for each in logs if (test := run_t_test(np.exp(each).tolist()))]
+
+
+def looked_at(draws: np.random.Generator, count: int) -> list[Paired]:
+    logs = draws.normal(draws.choice([0.0, 0.02, 0.1], count)[:, None], 0.03, (count, 6))
+    return [test for each in logs if (test := last_look(dict(enumerate(each)), dict.fromkeys(range(6), 0.03**2)))]
+
+
+@pytest.mark.parametrize("tests", [fixed_tests, looked_at])
+@pytest.mark.parametrize("count", [1, 2, 12, 40])
+def test_an_interval_excludes_one_exactly_where_holm_rejects(
+    tests: Callable[[np.random.Generator, int], list[Paired]], count: int
+) -> None:
+    for seed in range(50):
+        drawn = tests(np.random.default_rng(seed), count)
+        corrected = correct(drawn)
+        rejected = sum(p < LEVEL for _, p in corrected)
+        for alone, (test, p) in zip(drawn, corrected, strict=True):
+            assert (p < LEVEL) == (test.low > 1 or test.high < 1)
+            assert LEVEL / count <= test.level <= LEVEL / max(1, count - rejected)
+            assert test.low <= alone.low <= alone.high <= test.high, "never narrower than alone"
 
 
 def test_how_many_launches_would_decide_is_said_where_any_would() -> None:
@@ -193,7 +221,7 @@ def test_tables_show_the_verdict_the_margin_and_what_the_run_could_have_shown() 
     made = compared(simulated(1.2))
     by_framework = dict(zip(made.frame["framework"], made.frame["ratio_verdict"], strict=True))
     assert by_framework == {"pytorch": "", "tensorflow": "faster", "jax": "equal"}
-    assert "Holm's correction over the 2 tests of this table, margin 2.0%" in words(made)
+    assert "Holm's correction over the 3 comparisons of its run, margin 2.0%" in words(made)
     assert "Control (a second copy of a cell, compared with the first): pytorch · eager equal, " in words(made)
     assert "Power of 80%: 6 launches detect a difference of 2." in words(made)
     assert "; a difference of 5% needs 6 launches (6 to 6). A block's ratio has a standard deviation of 0." in words(

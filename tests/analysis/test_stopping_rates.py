@@ -7,7 +7,7 @@ import pytest
 
 from suite.analysis.statistics import inference
 from suite.analysis.statistics.inference import Paired
-from suite.analysis.statistics.sequential import Design, PairTests, looks
+from suite.analysis.statistics.sequential import Design, Look, looks
 from suite.analysis.statistics.two_way import fit
 from tests.studies import stopping
 from tests.studies.stopping_worlds import World, cells, sources, worlds
@@ -87,4 +87,4 @@ def test_few_answers_are_wrong(what: str) -> None:
     world: World = worlds(noise)["normal"]
     tally = stopping.run(world, stopping.truths()[what], DESIGN, 2000)["sequential"]
     assert tally.wrong / tally.answers < 0.05 + 3 * (0.05 * 0.95 / 2000) ** 0.5
-    assert isinstance(stopping.look_at(logarithms()[0], 0.0, Design(first=4)), PairTests)
+    assert isinstance(stopping.look_at(logarithms()[0], 0.0, Design(first=4)), Look)

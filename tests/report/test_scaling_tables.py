@@ -80,7 +80,7 @@ def test_the_answer_has_one_sentence_for_scaling() -> None:
     sentences = answer([made(several())]).sentences
     (told,) = [text for text in sentences if "on two devices" in text]
     assert told.startswith("Training on two devices instead of one makes the CIFAR-100 CNN")
-    for words in ("faster in PyTorch with DDP (1.8", "95 % interval", "efficiency 9", "communication costs 1"):
+    for words in ("faster in PyTorch with DDP (1.8", "corrected interval", "efficiency 9", "communication costs 1"):
         assert words in told
     assert told.endswith("each has 4 threads of the processor, where one has 8.")
     along = answer([made(several(), "devices")])

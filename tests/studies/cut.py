@@ -18,7 +18,9 @@ from suite.record.files.line import decode_line
 from suite.record.files.saved import unpack
 
 
-def cut(saved: dict[str, Any], cells: str, launches: int, points: int) -> list[dict[str, Any]]:
+def cut(
+    saved: dict[str, Any], cells: str, launches: int, points: int, without: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """The lines of a journal: the first launches of the cells whose id has this pattern, in the order they ran in."""
     run = unpack(saved)
     held = [entry["extra_info"]["record"] for entry in run["benchmarks"]] + run["suite"]["failed"]
@@ -28,6 +30,7 @@ def cut(saved: dict[str, Any], cells: str, launches: int, points: int) -> list[d
         if re.search(cells, Cell.from_json(record["cell"]).id) and record["launch"] % 1000 < launches
     ]
     for record in chosen:
+        record |= {name: type(record[name])() for name in without}
         metrics = record.get("metrics") or {}
         for source in [metrics.get("host"), *metrics.get("gpus", [])]:
             if source and (line := decode_line(source.get("timeline"))):
@@ -46,8 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--points", type=int, default=5, metavar="N", help="to keep of each line over time (default: 5)"
     )
+    parser.add_argument("--without", nargs="*", default=(), metavar="PART", help="of each record, as metrics")
     options = parser.parse_args(arguments)
-    lines = cut(json.loads(options.saved.read_text(encoding="utf-8")), options.k, options.launches, options.points)
+    saved = json.loads(options.saved.read_text(encoding="utf-8"))
+    lines = cut(saved, options.k, options.launches, options.points, options.without)
     options.journal.parent.mkdir(parents=True, exist_ok=True)
     options.journal.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
 

@@ -39,7 +39,9 @@ from tests.weights import published, weight
 
 #: Columns that hold no figure but what a rule makes of the figures.
 JUDGED = {
-    "ratio_verdict", "ratio_blocks_to_decide", "bottleneck", "bottleneck_detail", "loading_share", "advice", "symptoms",
+    "ratio_min", "ratio_max", "ratio_p", "ratio_verdict", "ratio_blocks_to_decide", "control_min", "control_max",
+    "efficiency_min", "efficiency_max", "efficiency_verdict", "bottleneck", "bottleneck_detail", "loading_share",
+    "advice", "symptoms",
     "identity", "identity_kind",
 }  # fmt: skip
 #: The runs that were published with another `--by` than the framework.

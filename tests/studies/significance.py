@@ -138,9 +138,10 @@ def fixed(tests: Sequence[Paired], control: Sequence[float]) -> list[str]:
 
 
 def from_noise(tests: Sequence[Paired], control: Sequence[float]) -> list[str]:
-    """The former rule: the margin is the 95th percentile of the A/A ratios, and at least 2 %."""
+    """The former rule: the margin is the 95th percentile of the A/A ratios, at least 2 %, the interval one of 95 %."""
     margin = max(MARGIN, math.expm1(float(np.percentile(np.abs(np.log(control)), 95))))
-    return [verdict(test, p, margin) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]
+    words = zip((verdict(test, margin) for test in tests), holm([test.p for test in tests]), strict=True)
+    return [word if word == "equal" or p < LEVEL else "inconclusive" for word, p in words]
 
 
 def judged(table: Values, rule: Rule = fixed) -> list[str]:

@@ -26,7 +26,7 @@ import numpy as np
 from scipy import special
 
 from suite.analysis.statistics.inference import LEVEL, MARGIN
-from suite.analysis.statistics.sequential import Design, PairTests, look_at, together
+from suite.analysis.statistics.sequential import Design, Look, intersect, look_at
 from tests.studies.stopping_worlds import BATCHES, FRAMEWORKS, Values, World, cells, sources, worlds
 from tests.studies.tune import written
 
@@ -67,12 +67,17 @@ def holm(p: Values) -> Values:
     return back
 
 
-def verdicts(tests: PairTests) -> Values:
-    """What `suite.analysis.statistics.inference.verdicts` says of the tests (answers, tests) of each answer."""
-    sure = holm(tests.p) < LEVEL
-    faster, slower = sure & (tests.low > 1 + MARGIN), sure & (tests.high < 1 / (1 + MARGIN))
-    equal = (tests.low >= 1 / (1 + MARGIN)) & (tests.high <= 1 + MARGIN)
-    return np.select([faster, slower, equal], [FASTER, SLOWER, EQUAL], UNDECIDED)
+def levels(p: Values) -> Values:
+    """The levels of the intervals (answers, tests), as in `suite.analysis.statistics.inference.correct`."""
+    rejected = (holm(p) < LEVEL).sum(-1, keepdims=True)
+    ranks = np.argsort(np.argsort(p, axis=-1, kind="stable"), axis=-1, kind="stable")
+    return LEVEL / (p.shape[-1] - np.minimum(ranks, rejected))
+
+
+def verdicts(low: Values, high: Values) -> Values:
+    """What `suite.analysis.statistics.inference.verdict` says of intervals."""
+    equal = (low >= 1 / (1 + MARGIN)) & (high <= 1 + MARGIN)
+    return np.select([low > 1 + MARGIN, high < 1 / (1 + MARGIN), equal], [FASTER, SLOWER, EQUAL], UNDECIDED)
 
 
 def common(logs: Values) -> Values:
@@ -106,13 +111,13 @@ def sequential(logs: Values, design: Design) -> tuple[Values, Values, Values]:
     """The verdict, the blocks and the ratio of each pair (answers, pairs), as of the look at which it was decided."""
     ratios = logs[:, FIRST] - logs[:, SECOND]
     word, blocks, value = (np.zeros(ratios.shape[:2]) for _ in range(3))
-    tests: PairTests | None = None
+    held: list[Look] = []
     for count in design.looks:
-        new = look_at(ratios[..., :count], common(logs[..., :count]), design)
-        tests = together(tests, new) if tests else new
+        held.append(look_at(ratios[..., :count], common(logs[..., :count]), design))
+        now, low, high = intersect(held, levels(np.min([look.p for look in held], axis=0)))
         left = word == UNDECIDED
-        word = np.where(left, verdicts(tests), word)
-        blocks, value = np.where(left, count, blocks), np.where(left, tests.value, value)
+        word = np.where(left, verdicts(low, high), word)
+        blocks, value = np.where(left, count, blocks), np.where(left, now, value)
     return word, blocks, value
 
 
@@ -120,10 +125,10 @@ def fixed(logs: Values) -> tuple[Values, Values, Values]:
     """The same by six launches of each cell: a paired t-test."""
     ratios = (logs[:, FIRST] - logs[:, SECOND])[..., :FIXED]
     mean, error = ratios.mean(-1), ratios.std(-1, ddof=1) / math.sqrt(FIXED)
-    reach = float(special.stdtrit(FIXED - 1, 1 - LEVEL / 2)) * error
     p = 2 * special.stdtr(FIXED - 1, -np.abs(mean) / np.maximum(error, 1e-300))
-    tests = PairTests(np.exp(mean), np.exp(mean - reach), np.exp(mean + reach), p)
-    return verdicts(tests), np.full(mean.shape, float(FIXED)), tests.value
+    reach = special.stdtrit(FIXED - 1, 1 - levels(p) / 2) * error
+    word = verdicts(np.exp(mean - reach), np.exp(mean + reach))
+    return word, np.full(mean.shape, float(FIXED)), np.exp(mean)
 
 
 def judge(found: tuple[Values, Values, Values], true: Values, launch_s: float) -> Tally:

@@ -26,7 +26,7 @@ from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.rows.metrics import first_gpu, number
 from suite.analysis.statistics.inference import LEVEL, holm
-from suite.analysis.statistics.ratios import ratios
+from suite.analysis.statistics.multiple_testing import ratios
 from suite.plan.cell import Cell
 from suite.record.parts.history import TrainingHistory
 from suite.record.record import Record

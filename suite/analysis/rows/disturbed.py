@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from suite.analysis.records.ledger import UNACCOUNTED, problems
 from suite.plan.measuring import REPEAT
-from suite.record.disturbance import find_disturbances, is_disturbed
+from suite.record.disturbance import DISTURBED, find_disturbances, is_disturbed
 from suite.record.record import Record
+from suite.record.text import clean
 
 #: With a larger share of its places left without an undisturbed launch, a run names no winner.
 LOST_MOST = 1 / 3
@@ -38,3 +40,12 @@ def say_too_busy(records: Sequence[Record]) -> str:
     common = Counter(each[0].partition(" (")[0] for each in causes.values()).most_common(1)[0][0]
     example = next(each[0] for each in causes.values() if each[0].startswith(common))
     return f"{len(places) - len(quiet)} of {len(places)} launches were disturbed ({example})"
+
+
+def flags_of(record: Record) -> tuple[str, ...]:
+    """What disturbed a launch, each once; some flags are found on reading, as old records lack them."""
+    train = record.phases.get("train")
+    read = ["unsteady"] if train and not train.steady else []
+    read += [UNACCOUNTED] if problems(record) else []
+    read += [DISTURBED] if is_disturbed(record) else []
+    return tuple(dict.fromkeys([*(clean(flag, 40) for flag in record.flags), *read]))

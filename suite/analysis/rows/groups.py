@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from suite.analysis.records.hardware import machine
-from suite.analysis.records.ledger import UNACCOUNTED, problems
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, order
 from suite.analysis.rows.conditions import Conditions, conditions
-from suite.analysis.rows.disturbed import say_too_busy, select_counting
+from suite.analysis.rows.disturbed import flags_of, say_too_busy, select_counting
+from suite.analysis.rows.runs import Runs
 from suite.analysis.rows.wording import fill, middle
 from suite.catalog import settings
 from suite.catalog.setting import Setting
 from suite.plan.cell import FRAMEWORKS, SIZES, WORKLOADS, Cell
-from suite.record.disturbance import DISTURBED, is_disturbed
+from suite.record.disturbance import is_disturbed
 from suite.record.record import STATUSES, Record
 from suite.record.text import clean
 
@@ -163,7 +163,7 @@ class Group:
 
     ``by`` names the axis that ratios are formed along; along ``size`` a group has several sizes and specs. ``across``
     says whether rows of different runs and machines may enter one ratio. ``part`` says which rows of a larger group
-    these are, if they are not all of them.
+    these are, if they are not all of them. ``runs`` has the launches of the other groups, too.
     """
 
     workload: str
@@ -175,6 +175,7 @@ class Group:
     by: str = "framework"
     across: bool = False
     part: str = ""
+    runs: Runs = field(default_factory=Runs, compare=False, repr=False)
 
     @cached_property
     def varying(self) -> list[str]:
@@ -243,21 +244,21 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
     for launch in sorted(launches, key=lambda each: not each.record.data.get("digest")):
         group_key = _group_key(launch, by) if launch.record.data.get("digest") else _nearest_group(launch, by_group, by)
         by_group.setdefault(group_key, {}).setdefault((launch.run, launch.record.cell), []).append(launch)
-    runs = list(dict.fromkeys(launch.run for launch in launches))
-    ranks = {run: rank for rank, run in enumerate(runs if across else sorted(runs))}
+    runs = Runs(launches)
+    ranks = {run: rank for rank, run in enumerate(runs.launches if across else sorted(runs.launches))}
     axis_order = order(AXES[by])
 
     def sort_key(row: Row) -> tuple[Any, ...]:
         return (*axis_order(row), ranks[row.run]) if by == "machine" else (ranks[row.run], *axis_order(row))
 
-    busy = {run: say_too_busy([each.record for each in launches if each.run == run]) for run in runs}
+    busy = {run: say_too_busy([each.record for each in of_run]) for run, of_run in runs.launches.items()}
     groups = []
     for (workload, _, _, kind, data, own_spec), by_row in by_group.items():
         rows = sorted((_row(run, cell, each, busy[run]) for (run, cell), each in by_row.items()), key=sort_key)
         size = "-and-".join(size for size in SIZES if any(row.cell.size == size for row in rows))
         specs = sorted({_spec(launch) for each in by_row.values() for launch in each} - {""})
         spec = " and ".join(digest[:12] for digest in specs) if by == "size" else own_spec
-        groups.append(Group(workload, size, kind, data, spec, tuple(rows), by, across))
+        groups.append(Group(workload, size, kind, data, spec, tuple(rows), by, across, runs=runs))
     return sorted(
         groups,
         key=lambda g: (_place(g.workload), SIZES.index(g.rows[0].cell.size), g.data_kind, g.data_digest),
@@ -277,15 +278,6 @@ def _short(name: str) -> str:
 def _ignoring(cell: Cell, free: Iterable[str]) -> Cell:
     """The cell with these settings at a fixed value, so that cells that differ in nothing else are equal."""
     return replace(cell, **{name: OPEN[name] for name in free})
-
-
-def flags_of(record: Record) -> tuple[str, ...]:
-    """What disturbed a launch, each once; some flags are found on reading, as old records lack them."""
-    train = record.phases.get("train")
-    read = ["unsteady"] if train and not train.steady else []
-    read += [UNACCOUNTED] if problems(record) else []
-    read += [DISTURBED] if is_disturbed(record) else []
-    return tuple(dict.fromkeys([*(clean(flag, 40) for flag in record.flags), *read]))
 
 
 def _group_key(launch: Launch, by: str) -> GroupKey:
@@ -311,12 +303,8 @@ def _nearest_group(launch: Launch, by_group: Mapping[GroupKey, Mapping[RowKey, l
 
 
 def _row(run: str, cell: Cell, launches: Iterable[Launch], busy: str) -> Row:
-    ordered = sorted(launches, key=_block)
+    ordered = sorted(launches, key=lambda launch: (launch.record.block, launch.record.launch))
     control = tuple(launch for launch in ordered if launch.record.control)
     # A control without the cell that it controls counts as ordinary launches.
     ordinary = tuple(launch for launch in ordered if not launch.record.control) or control
     return Row(run, cell, ordinary, control if ordinary != control else (), busy)
-
-
-def _block(launch: Launch) -> tuple[int, int]:
-    return launch.record.block, launch.record.launch

@@ -8,20 +8,20 @@ speed-up over the number of devices. If no cell with one device was measured, th
 Both are ratios within blocks, like all others (`suite.analysis.statistics.ratios`), with the same test, interval and
 margin. A speed-up is tested against 1, which means that further devices bring nothing. An efficiency is tested against
 1, which means that none of them is lost: *equal* is linear within the margin, *slower* is less than linear. Holm's
-correction is over all tests of a group's scaling.
+correction is over the run's own comparisons and all tests of a group's scaling.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.scaling.communication import Communication, Exchange, communication, exchange, threads_per_device
-from suite.analysis.statistics.inference import MARGIN, Paired
-from suite.analysis.statistics.ratios import Ratio, decide_ratios, ratio_to
-from suite.analysis.statistics.sequential import common
+from suite.analysis.statistics.inference import MARGIN
+from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare
+from suite.analysis.statistics.ratios import Ratio
 from suite.plan.cell import AUTO, FRAMEWORKS, Cell
 
 WEAK, STRONG = "weak", "strong"
@@ -78,39 +78,30 @@ class Scaling:
         return [ratio for point in self.points for ratio in (point.speed_up, point.efficiency)]
 
 
-def scalings(group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN) -> list[Scaling]:
-    """The scalings of a group, the weak ones first, in the order of its rows; none without cells of several devices."""
+def scalings(
+    group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN, known: Known = NOTHING
+) -> list[Scaling]:
+    """The scalings of a group, the weak ones first, in the order of its rows; none without cells of several devices.
+
+    ``known`` are the ratios of the group's table.
+    """
     sets = [(kind, strategy, rows) for kind in KINDS for strategy, rows in _sets(group.rows, kind)]
-    shared = common(group.rows)
-    formed: dict[_Key, Ratio] = {}
-    tests: dict[_Key, Paired] = {}
-    for kind, strategy, (base, *others) in sets:
-        for row in others:
-            for per in (1.0, row.cell.devices / base.cell.devices):
-                key = kind, strategy, row.key, per == 1.0
-                formed[key], test = ratio_to(row, base, verdicts, per=per, shared=shared)
-                tests |= {key: test} if test else {}
-    formed |= decide_ratios(formed, tests, margin)
+    wanted = {
+        (row.key, base.key, per): (row, base, per)
+        for *_, (base, *others) in sets
+        for row in others
+        for per in (1.0, row.cell.devices / base.cell.devices)
+    }
+    formed = compare(wanted, group, verdicts, margin, known)
     found = []
     for kind, strategy, (base, *others) in sets:
         first = _point(base, Ratio(1.0, 1.0, 1.0, len(base.ok)), Ratio(1.0, 1.0, 1.0, len(base.ok)))
         points = (
-            _point(row, formed[kind, strategy, row.key, True], formed[kind, strategy, row.key, False]) for row in others
+            _point(row, *(formed[row.key, base.key, per] for per in (1.0, row.cell.devices / base.cell.devices)))
+            for row in others
         )
         found.append(Scaling(kind, strategy, (first, *points)))
     return found
-
-
-def decide_all(scaling: Scaling, decide: Callable[[Ratio], Ratio]) -> Scaling:
-    """The same scaling with the verdicts of a larger family of tests."""
-    points = (
-        replace(point, speed_up=decide(point.speed_up), efficiency=decide(point.efficiency)) for point in scaling.points
-    )
-    return replace(scaling, points=tuple(points))
-
-
-#: Kind, strategy, the row's key, and whether it is a speed-up.
-_Key = tuple[str, str, RowKey, bool]
 
 
 def _sets(rows: Iterable[Row], kind: str) -> list[tuple[str, list[Row]]]:

@@ -1,13 +1,15 @@
 """Which rows are marked as best: those that are significantly ahead of rows that they may be compared with.
 
 Only rows of the same run, machine, precision, batch and number of devices are compared. The row with the best median
-is tested against each of the others by block, with Holm's correction. The rows that do not fall behind it significantly
-and beyond the margin tie with it, and all of them are marked. If no row falls behind, none is best.
+is tested against each of the others by block, with Holm's correction; by throughput, pairs have the verdicts that all
+outputs show (`suite.analysis.statistics.multiple_testing`). The rows that do not fall behind it significantly and
+beyond the margin tie with it, and all of them are marked. If no row falls behind, none is best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
 from statistics import median
 
 from suite.analysis.identity.comparability import obstacle
@@ -16,15 +18,41 @@ from suite.analysis.rows.blocks import pairs
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import LEAST, MARGIN
+from suite.analysis.statistics.multiple_testing import Known, compare
 from suite.record.record import Record
 
 Value = Callable[[Record], float | None]
 
 
 def find_best(
-    group: Group, verdicts: Mapping[RowKey, Verdict], value: Value, *, more: bool, margin: float = MARGIN
+    group: Group,
+    verdicts: Mapping[RowKey, Verdict],
+    value: Value,
+    *,
+    more: bool,
+    margin: float = MARGIN,
+    known: Known | None = None,
 ) -> set[RowKey]:
-    """The rows that are best by ``value`` among comparable ones: the highest with ``more``, else the lowest."""
+    """The rows that are best by ``value`` among comparable ones: the highest with ``more``, else the lowest.
+
+    With ``known``, the ratios of the table, ``value`` is the throughput, and pairs have the verdicts of their run.
+    """
+    worse = "slower" if more else "faster"
+
+    def find_beaten(compared: Sequence[tuple[Row, Row]]) -> tuple[set[RowKey], set[RowKey]]:
+        """The rows that were tested, and those that are decidedly worse than the other of a pair."""
+        wanted = {(row.key, other.key): (row, other, 1.0) for row, other in compared}
+        if known is not None:
+            formed = compare(wanted, group, verdicts, margin, known)
+            words = {key: ratio.verdict for key, ratio in formed.items() if ratio.verdict}
+        else:
+            tests = {key: test for key, (row, other, _) in wanted.items() if (test := _test(row, other, value))}
+            words = dict(zip(tests, statistics.verdicts(list(tests.values()), margin), strict=True))
+        losers = {
+            key if word == worse else other for (key, other), word in words.items() if word in ("faster", "slower")
+        }
+        return {key for key, _ in words}, losers
+
     comparable: dict[tuple[str, ...], list[Row]] = {}
     for row in group.rows:
         if sum(bool(value(record)) for record in row.ok) >= LEAST:
@@ -35,32 +63,16 @@ def find_best(
     for rows in comparable.values():
         rankable = [row for row in rows if not obstacle(row, row, verdicts)]
         ordered = sorted(rankable, key=lambda row: median(_by_block(row.ok, value).values()), reverse=more)
-        if ordered:
-            top = ordered[0]
-            rivals = [row for row in ordered[1:] if not obstacle(row, top, verdicts)]
-            best |= _find_ties(top, rivals, value, "slower" if more else "faster", margin)
+        if not ordered:
+            continue
+        top = ordered[0]
+        rivals = [row for row in ordered[1:] if not obstacle(row, top, verdicts)]
+        tested, beaten = find_beaten([(row, top) for row in rivals])
+        if beaten & tested:  # if no row falls behind, none is best
+            # A noisy top ties with rows of which one may be decidedly worse than another: those are not best.
+            near = [row for row in rivals if row.key in tested - beaten]
+            best |= {top.key} | {row.key for row in near} - find_beaten([*combinations(near, 2)])[1]
     return best
-
-
-def _find_ties(top: Row, rivals: Iterable[Row], value: Value, worse: str, margin: float) -> set[RowKey]:
-    """The top row and those that tie with it; empty if no rival's verdict against the top is ``worse``."""
-    tests = {}
-    for row in rivals:
-        if test := _test(row, top, value):
-            tests[row.key] = test
-    row_verdicts = dict(zip(tests, statistics.verdicts(list(tests.values()), margin), strict=True))
-    tied = {key for key, verdict in row_verdicts.items() if verdict != worse}
-    if len(tied) == len(row_verdicts):
-        return set()
-    # A noisy top ties with rows of which one may be decidedly worse than another: those are not best.
-    near = [row for row in rivals if row.key in tied]
-    beaten = {
-        row.key
-        for row in near
-        for other in near
-        if row is not other and (test := _test(row, other, value)) and statistics.verdict(test, test.p, margin) == worse
-    }
-    return {top.key} | tied - beaten
 
 
 def _test(row: Row, other: Row, value: Value) -> statistics.Paired | None:

@@ -61,9 +61,11 @@ def controls(group: Group, margin: float = MARGIN) -> list[Control]:
     ]
     with_ratios = [control for control in every if control.ratios]
     tests = {control.row.key: test for control in with_ratios if (test := statistics.run_t_test(control.ratios))}
-    words = dict(zip(tests, statistics.verdicts(list(tests.values()), margin), strict=True))
+    corrected = {key: test for key, (test, _) in zip(tests, statistics.correct([*tests.values()]), strict=True)}
     return [
-        replace(control, test=tests.get(control.row.key), verdict=words.get(control.row.key, ""))
+        replace(control, test=test, verdict=statistics.verdict(test, margin))
+        if (test := corrected.get(control.row.key))
+        else control
         for control in with_ratios
     ]
 
@@ -86,7 +88,8 @@ def power(
     scatter = noise((by_block(*pair) for pair in compared), (control.ratios for control in aa))
     if scatter is None:
         return Power()
-    blocks, tests = min(formed[row.key].blocks for row, _ in compared), len(compared)
+    blocks = min(formed[row.key].blocks for row, _ in compared)
+    tests = max(len(compared), *(formed[row.key].tests for row, _ in compared))
     deviations = (scatter.deviation, *scatter.interval)
     smallest, *smallest_ends = (smallest_difference(each, blocks, tests=tests, margin=margin) for each in deviations)
     launches, *launches_ends = (launches_for(each, tests=tests, margin=margin) for each in deviations)

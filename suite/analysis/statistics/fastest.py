@@ -1,9 +1,8 @@
 """Which framework is fastest in each setting of a group, by how much, and whether that is decided.
 
 A contest holds the rows that share all settings but those that are a framework's own: its compile mode, and its
-strategy for several devices. Each framework enters with its fastest row. A pair that the table compares has the table's
-own test. Pairs without the baseline are tested in the same way, with Holm's correction over the tests of both;
-`suite.analysis.statistics.multiple_testing` corrects over all tests of a comparison.
+strategy for several devices. Each framework enters with its fastest row. Pairs have the verdicts of their run
+(`suite.analysis.statistics.multiple_testing`).
 
 A framework with several compile modes or strategies enters with the fastest of them, chosen on the launches that its
 ratio comes from. Such a ratio is too high: by 0.6 to 0.9 % where two or three modes are equally fast and launches
@@ -16,49 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, permutations
-from statistics import median
 
 from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict
-from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
-from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.inference import MARGIN, Paired
-from suite.analysis.statistics.ratios import NO_BLOCK, Ratio, by_block, compare_rows, counterpart
-from suite.analysis.statistics.sequential import Common, common
+from suite.analysis.statistics.inference import MARGIN
+from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare, entered, fastest, rate
+from suite.analysis.statistics.ratios import CLOSE, Ratio
 from suite.catalog.settings import OF_A_FRAMEWORK
 
-#: How several leaders tie: all are equal; none can be told from another; or some pair is decided all the same.
-EQUAL, UNDECIDED, PARTLY = "equal", "undecided", "partly decided"
-
-OPPOSITE = {"faster": "slower", "slower": "faster"}
-
-
-@dataclass(frozen=True)
-class PairRatio:
-    """How much faster one row is than another: the ratio of their throughputs, its bounds, blocks and verdict.
-
-    ``verdict`` is that of the first row, empty if nothing was tested; then the bounds are the lowest and the highest
-    ratio of a block. ``value`` is None if there is no ratio, and ``reason`` says why. ``raw`` is the p-value of the
-    test before any correction, and ``in_table`` says that the table has the same test.
-    """
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    blocks: int = 0
-    verdict: str = ""
-    reason: str = ""
-    raw: float | None = None
-    in_table: bool = False
-
-    @property
-    def reverse(self) -> PairRatio:
-        """The same gap seen from the other row."""
-        if not self.value or not self.low or not self.high:
-            return self
-        verdict = OPPOSITE.get(self.verdict, self.verdict)
-        return replace(self, value=1 / self.value, low=1 / self.high, high=1 / self.low, verdict=verdict)
+#: How several leaders tie: all are equal; all are close, so that none can be told from another; their order is not
+#: decided; or that of some pair is decided all the same.
+EQUAL, ALIKE, UNDECIDED, PARTLY = "equal", "alike", "undecided", "partly decided"
 
 
 @dataclass(frozen=True)
@@ -73,7 +41,7 @@ class FastestBySetting:
 
     settings: tuple[tuple[str, str], ...]
     rows: tuple[Row, ...]
-    gaps: Mapping[tuple[str, str], PairRatio]
+    gaps: Mapping[tuple[str, str], Ratio]
     unranked: Mapping[str, str]
     modes: Mapping[str, str] = field(default_factory=dict)
     strategies: Mapping[str, str] = field(default_factory=dict)
@@ -87,7 +55,7 @@ class FastestBySetting:
     def rivals(self) -> list[str]:
         return [row.cell.framework for row in self.rows[1:]]
 
-    def gap(self, name: str, other: str) -> PairRatio:
+    def gap(self, name: str, other: str) -> Ratio:
         """The gap of two frameworks, seen from the first."""
         known = self.gaps.get((name, other))
         return known if known else self.gaps[other, name].reverse
@@ -101,10 +69,14 @@ class FastestBySetting:
     @property
     def tie(self) -> str:
         """How the leaders tie; empty if there is only one."""
-        words = {self.gap(*pair).verdict for pair in combinations(self.leaders, 2)}
-        if not words:
+        gaps = [self.gap(*pair) for pair in combinations(self.leaders, 2)]
+        if not gaps:
             return ""
-        return EQUAL if words == {"equal"} else PARTLY if self.decided_pairs else UNDECIDED
+        if all(gap.verdict == "equal" for gap in gaps):
+            return EQUAL
+        if self.decided_pairs:
+            return PARTLY
+        return ALIKE if all(gap.verdict == "equal" or gap.doubt == CLOSE for gap in gaps) else UNDECIDED
 
     @property
     def decided_pairs(self) -> list[tuple[str, str]]:
@@ -127,44 +99,30 @@ class FastestBySetting:
 
 
 def find_fastest(
-    group: Group,
-    baseline: str | None,
-    verdicts: Mapping[RowKey, Verdict],
-    formed: Mapping[RowKey, Ratio],
-    margin: float = MARGIN,
+    group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN, known: Known = NOTHING
 ) -> list[FastestBySetting]:
     """The contests of a group in the order of its rows; those without any successful row are left out.
 
-    ``formed`` are the group's ratios to the framework ``baseline``.
+    ``known`` are the ratios of the group's table.
     """
-    names = [name for name in group.varying if name not in OF_A_FRAMEWORK]
-    entered: dict[tuple[tuple[str, str], ...], list[Row]] = {}
-    for row in group.rows:
-        if row.ok and _rate(row):
-            entered.setdefault(tuple((name, SETTINGS[name](row)) for name in names), []).append(row)
-    ranked = {key: _fastest(rows, verdicts) for key, rows in entered.items()}
-    at, shared = base(AXES["framework"], group.rows, baseline), common(group.rows)
-    gaps: dict[tuple[RowKey, RowKey], PairRatio] = {}
-    tests: dict[tuple[RowKey, RowKey], Paired] = {}
-    for rows in ranked.values():
-        for first, second in combinations(rows, 2):
-            pair = first.key, second.key
-            if counterpart(second, group, at) is first:
-                gaps[pair] = _of_ratio(formed[second.key]).reverse
-            elif counterpart(first, group, at) is second:
-                gaps[pair] = _of_ratio(formed[first.key])
-            else:
-                gaps[pair], test = _compare_rows(first, second, group, verdicts, shared)
-                tests |= {pair: test} if test else {}
-    _decide(gaps, tests, [ratio.raw for ratio in formed.values() if ratio.raw is not None], margin)
+    settings = entered(group)
+    ranked = {key: fastest(rows, verdicts) for key, rows in settings.items()}
+    pairs = [pair for rows in ranked.values() for pair in combinations(rows, 2)]
+    # Rows of different runs share no blocks, and have a ratio only where a table has one.
+    wanted = {(a.key, b.key): (a, b, 1.0) for a, b in pairs if a.run == b.run or (b.key, a.key) in known}
+    gaps = compare(wanted, group, verdicts, margin, known)
+    none = Ratio(reason="they are of different runs")
     return [
         order_rows(
             FastestBySetting(
                 key,
                 tuple(rows),
-                {(a.cell.framework, b.cell.framework): gaps[a.key, b.key] for a, b in combinations(rows, 2)},
-                _find_obstacles(entered[key], rows, verdicts),
-                *(_find_values(entered[key], rows, name) for name in OF_A_FRAMEWORK),
+                {
+                    (a.cell.framework, b.cell.framework): gaps.get((a.key, b.key), none)
+                    for a, b in combinations(rows, 2)
+                },
+                _find_obstacles(settings[key], rows, verdicts),
+                *(_find_values(settings[key], rows, name) for name in OF_A_FRAMEWORK),
             )
         )
         for key, rows in ranked.items()
@@ -178,7 +136,7 @@ def order_rows(contest: FastestBySetting) -> FastestBySetting:
     A median is over all launches of a row, a gap over the blocks that two rows share, and so they may disagree. Where
     nothing was tested, the row that was faster in the shared blocks goes first.
     """
-    left = sorted(contest.rows, key=_rate, reverse=True)
+    left = sorted(contest.rows, key=rate, reverse=True)
     rows: list[Row] = []
     while left:
         unbeaten = [row for row in left if not any(_beats(contest, other, row) for other in left if other is not row)]
@@ -194,20 +152,6 @@ def _beats(contest: FastestBySetting, row: Row, other: Row) -> bool:
     return gap.verdict == "faster" if gap.verdict else (gap.value or 0.0) > 1
 
 
-def _rate(row: Row) -> float:
-    rates = [rate for record in row.ok if (rate := record.samples_per_s)]
-    return median(rates) if rates else 0.0
-
-
-def _fastest(rows: Iterable[Row], verdicts: Mapping[RowKey, Verdict]) -> list[Row]:
-    """The fastest row of each framework that may be ranked, best first."""
-    best: dict[str, Row] = {}
-    for row in sorted(rows, key=_rate, reverse=True):
-        if not obstacle(row, row, verdicts):
-            best.setdefault(row.cell.framework, row)
-    return list(best.values())
-
-
 def _find_obstacles(rows: Iterable[Row], ranked: Sequence[Row], verdicts: Mapping[RowKey, Verdict]) -> dict[str, str]:
     known = {row.cell.framework for row in ranked}
     return {row.cell.framework: obstacle(row, row, verdicts) for row in rows if row.cell.framework not in known}
@@ -220,34 +164,3 @@ def _find_values(rows: Sequence[Row], ranked: Iterable[Row], name: str) -> dict[
         for row in ranked
         if len({SETTINGS[name](each) for each in rows if each.cell.framework == row.cell.framework}) > 1
     }
-
-
-def _of_ratio(ratio: Ratio) -> PairRatio:
-    return PairRatio(
-        ratio.value, ratio.low, ratio.high, ratio.blocks, ratio.verdict, ratio.reason, ratio.raw, in_table=True
-    )
-
-
-def _compare_rows(
-    first: Row, second: Row, group: Group, verdicts: Mapping[RowKey, Verdict], shared: Common
-) -> tuple[PairRatio, Paired | None]:
-    """The gap of two rows of one run before its test, and the test if there are enough blocks."""
-    reason = obstacle(first, second, verdicts, group.across)
-    if reason or first.run != second.run:
-        return PairRatio(reason=reason or "they are of different runs"), None
-    ratios = by_block(first, second)
-    if not ratios:
-        return PairRatio(reason=NO_BLOCK), None
-    return PairRatio(median(ratios), min(ratios), max(ratios), len(ratios)), compare_rows(first, second, ratios, shared)
-
-
-def _decide(
-    gaps: dict[tuple[RowKey, RowKey], PairRatio],
-    tests: Mapping[tuple[RowKey, RowKey], Paired],
-    others: Sequence[float],
-    margin: float,
-) -> None:
-    corrected = statistics.holm([*(test.p for test in tests.values()), *others])
-    for (pair, test), p in zip(tests.items(), corrected, strict=False):
-        verdict = statistics.verdict(test, p, margin)
-        gaps[pair] = PairRatio(test.value, test.low, test.high, test.blocks, verdict, raw=test.p)

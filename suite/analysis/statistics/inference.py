@@ -1,10 +1,12 @@
 """Is a ratio more than noise? A paired test on the ratios of blocks, its interval, and a verdict with a margin.
 
 A block holds one launch of each cell, so whatever slows the machine for all cancels out in a block's ratio. The
-logarithms of these ratios are tested by Student's one-sample t-test against 0. The margin is fixed before the run. A
-row is *equal* if its whole 95 % interval is within the margin, *faster* or *slower* if it is significant after Holm's
-correction and its interval is beyond the margin, and *inconclusive* otherwise. So noise alone decides nothing: it
-leaves a row undecided, and more launches decide it.
+logarithms of these ratios are tested by Student's one-sample t-test against 0. The margin is fixed before the run. Of
+several tests each has its interval at the level at which Holm's step-down correction tested it: it excludes 1 exactly
+where the test is significant after the correction. A row is *faster* or *slower* if this whole interval is beyond the
+margin, *equal* if it is within the margin, and *inconclusive* otherwise. So noise alone decides nothing: it leaves a
+row undecided, and more launches decide it. These intervals tell each ratio from 1; they do not promise that all of them
+hold the true ratios at once.
 
 Shown by simulation with the noise of this project's own launches (``python -m tests.studies.significance``, 1,000
 tables of six rows for each figure):
@@ -25,8 +27,8 @@ tables of six rows for each figure):
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import special
@@ -40,13 +42,25 @@ MARGIN = 0.02
 
 @dataclass(frozen=True)
 class Paired:
-    """The geometric mean of ratios, its 95 % interval, and the p-value before any correction."""
+    """The geometric mean of ratios, its interval, and the p-value before any correction.
+
+    The interval is that of ``level``; ``ends`` returns value, low and high for another one. ``stops`` says that there
+    are as many blocks as it took to decide it.
+    """
 
     value: float
     low: float
     high: float
     p: float
     blocks: int
+    level: float = LEVEL
+    stops: bool = False
+    ends: Callable[[float], tuple[float, float, float]] | None = field(default=None, compare=False, repr=False)
+
+    def at(self, level: float) -> Paired:
+        """The same test with its interval at another level."""
+        value, low, high = self.ends(level) if self.ends else (self.value, self.low, self.high)
+        return replace(self, value=value, low=low, high=high, level=level)
 
 
 def run_t_test(ratios: Sequence[float]) -> Paired | None:
@@ -91,12 +105,16 @@ def _student(mean: float, error: float, freedom: float, blocks: int) -> Paired:
     It uses `scipy.special`, since importing `scipy.stats` takes longer than most comparisons.
     """
     p = 2 * float(special.stdtr(freedom, -abs(mean) / error))
-    half_width = _quantile(freedom) * error
-    return Paired(math.exp(mean), math.exp(mean - half_width), math.exp(mean + half_width), p, blocks)
+
+    def ends(level: float) -> tuple[float, float, float]:
+        half_width = _quantile(freedom, level) * error
+        return math.exp(mean), math.exp(mean - half_width), math.exp(mean + half_width)
+
+    return Paired(*ends(LEVEL), p, blocks, ends=ends)
 
 
-def _quantile(freedom: float) -> float:
-    return float(special.stdtrit(freedom, 1 - LEVEL / 2))
+def _quantile(freedom: float, level: float = LEVEL) -> float:
+    return float(special.stdtrit(freedom, 1 - level / 2))
 
 
 def holm(values: Sequence[float]) -> list[float]:
@@ -108,21 +126,35 @@ def holm(values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def verdict(paired: Paired, p: float, margin: float = MARGIN) -> str:
-    """`faster` or `slower` where significant and wholly beyond the margin, `equal` wholly within, else `inconclusive`.
+def correct(tests: Sequence[Paired]) -> list[tuple[Paired, float]]:
+    """Each test with its interval at the level at which Holm's correction over all of them tested it, and p after it.
 
-    ``p`` is the p-value after Holm's correction. The margin is chosen before the run, and no noise widens it.
+    The test with the k-th smallest of m p-values is rejected at LEVEL / (m - k + 1); those that are not have all been
+    tested at the level of the first of them.
     """
-    if p < LEVEL and paired.low > 1 + margin:
+    adjusted = holm([test.p for test in tests])
+    rejected = sum(p < LEVEL for p in adjusted)
+    found: dict[int, tuple[Paired, float]] = {}
+    for rank, index in enumerate(sorted(range(len(tests)), key=lambda index: tests[index].p)):
+        found[index] = tests[index].at(LEVEL / (len(tests) - min(rank, rejected))), adjusted[index]
+    return [found[index] for index in range(len(tests))]
+
+
+def verdict(test: Paired, margin: float = MARGIN) -> str:
+    """`faster` or `slower` where the whole interval is beyond the margin, `equal` within it, else `inconclusive`.
+
+    The margin is chosen before the run, and no noise widens it.
+    """
+    if test.low > 1 + margin:
         return "faster"
-    if p < LEVEL and paired.high < 1 / (1 + margin):
+    if test.high < 1 / (1 + margin):
         return "slower"
-    return "equal" if 1 / (1 + margin) <= paired.low and paired.high <= 1 + margin else "inconclusive"
+    return "equal" if 1 / (1 + margin) <= test.low and test.high <= 1 + margin else "inconclusive"
 
 
 def verdicts(tests: Sequence[Paired], margin: float = MARGIN) -> list[str]:
-    """The verdicts of the tests of one table, with Holm's correction over them."""
-    return [verdict(test, p, margin) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]
+    """The verdicts of tests that are corrected together."""
+    return [verdict(test, margin) for test, _ in correct(tests)]
 
 
 def blocks_to_decide(paired: Paired, margin: float = MARGIN, most: int = 100) -> int | None:
@@ -134,9 +166,9 @@ def blocks_to_decide(paired: Paired, margin: float = MARGIN, most: int = 100) ->
     if mean <= math.log1p(margin):
         return None
     half_width = (math.log(paired.high) - math.log(paired.low)) / 2
-    deviation = half_width / _quantile(paired.blocks - 1) * math.sqrt(paired.blocks)
+    deviation = half_width / _quantile(paired.blocks - 1, paired.level) * math.sqrt(paired.blocks)
     for blocks in range(paired.blocks + 1, most + 1):
-        if mean - _quantile(blocks - 1) * deviation / math.sqrt(blocks) > math.log1p(margin):
+        if mean - _quantile(blocks - 1, paired.level) * deviation / math.sqrt(blocks) > math.log1p(margin):
             return blocks
     return None
 

@@ -5,9 +5,9 @@ and those of the A/A control. The control alone would leave it to five or ten de
 one framework. Its interval is that of a chi-squared variable. Rows share the launches of their baseline, so that two of
 them correlate by 1/2 and their variances by 1/4, which leaves k rows the degrees of freedom of k / (1 + (k - 1) / 4).
 
-A row comes out `faster` where the mean of its n logarithms exceeds both ``log(1 + margin) + t(.975) s / √n`` (the
-interval is beyond the margin) and ``t(1 - .025 / k) s / √n`` (it is significant after Holm, whose first step is
-Bonferroni's over the k tests of the table: the row may be the only one that differs). Given the standard deviation s
+A row comes out `faster` where the mean of its n logarithms exceeds ``log(1 + margin) + t(1 - .025 / k) s / √n``: its
+interval is beyond the margin at the first level of Holm, which is Bonferroni's over the k comparisons of the run, since
+the row may be the only one that differs. Given the standard deviation s
 the mean is normal, and s is a chi variable, over which `power` sums. With one test it is the power of a one-sided
 t-test of superiority by a margin, by the noncentral t distribution (S. A. Julious, Sample sizes for clinical trials
 with normal data, Statistics in Medicine 23, 2004).
@@ -72,9 +72,8 @@ def power(ratio: float, deviation: float, launches: int, *, tests: int = 1, marg
         return 0.0
     freedom, error = launches - 1, max(deviation, 1e-12) / math.sqrt(launches)
     scatter = np.sqrt(2 * special.gammaincinv(freedom / 2, _SHARES) / freedom) * error  # of the estimated error
-    beyond = math.log1p(margin) + float(special.stdtrit(freedom, 1 - LEVEL / 2)) * scatter
-    significant = float(special.stdtrit(freedom, 1 - LEVEL / 2 / tests)) * scatter
-    return float(special.ndtr((math.log(ratio) - np.maximum(beyond, significant)) / error).mean())
+    beyond = math.log1p(margin) + float(special.stdtrit(freedom, 1 - LEVEL / 2 / tests)) * scatter
+    return float(special.ndtr((math.log(ratio) - beyond) / error).mean())
 
 
 def smallest_difference(deviation: float, launches: int, *, tests: int = 1, margin: float = MARGIN) -> float | None:

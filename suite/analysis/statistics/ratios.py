@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from types import MappingProxyType
-from typing import TypeVar
 
 from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict
-from suite.analysis.rows.axes import AXES, Base, base
+from suite.analysis.rows.axes import Base
 from suite.analysis.rows.blocks import pairs
 from suite.analysis.rows.environments import differences
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.inference import LEAST, MARGIN, Paired
-from suite.analysis.statistics.sequential import Common, common, last_look
+from suite.analysis.statistics.inference import LEAST, Paired
+from suite.analysis.statistics.sequential import Common, last_look
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import COMPILES, REFERENCE_STRATEGY, STRATEGIES, USUAL_COMPILE
 from suite.record.record import Record
 
-Key = TypeVar("Key", bound=Hashable)
+OPPOSITE = {"faster": "slower", "slower": "faster"}
+
+#: Two rows whose whole interval lies within this factor of 1 cannot be told apart. It is the difference that six to ten
+#: launches of the published runs show nearly always, so that a wider interval says that more launches are needed, and
+#: nothing of how close they are.
+CLOSE_TO_ONE = 1.1
+#: How an inconclusive ratio stands: close to 1; beyond the margin before the correction only; anywhere.
+CLOSE, PROBABLE, OPEN = "close", "probable", "open"
 
 #: Why two rows of a run have no ratio, where nothing else forbids it.
 NO_BLOCK = "no block in which both ended well, soon after each other"
@@ -34,9 +40,11 @@ class Ratio:
 
     ``caveat`` names the conditions in which the two rows differ and that change the speed, not the numbers.
 
-    With at least `statistics.LEAST` blocks these are the geometric mean and its 95 % interval, ``p`` after Holm's
-    correction over the group's tests (``raw`` before it), and a ``verdict``; with fewer they are the median, the lowest
-    and the highest.
+    With at least `statistics.LEAST` blocks these are the geometric mean and its interval at ``level``, at which Holm's
+    correction over ``tests`` comparisons tested it; ``p`` is the p-value after that correction (``raw`` before it), and
+    the ``verdict`` follows from the interval. ``alone_low`` and ``alone_high`` are the ends of the 95 % interval before
+    the correction; where that lies beyond the margin and the corrected one does not, ``probably`` says the direction.
+    With fewer blocks they are the median, the lowest and the highest.
     """
 
     value: float | None = None
@@ -50,40 +58,31 @@ class Ratio:
     verdict: str = ""
     blocks_to_decide: int | None = None
     raw: float | None = None
+    level: float | None = None
+    tests: int = 0
+    alone_low: float | None = None
+    alone_high: float | None = None
+    probably: str = ""
 
+    @property
+    def doubt(self) -> str:
+        """How a ratio stands that no verdict decides: `CLOSE`, `PROBABLE` or `OPEN`; empty for all others."""
+        if self.verdict != "inconclusive" or not self.low or not self.high:
+            return ""
+        if self.low >= 1 / CLOSE_TO_ONE and self.high <= CLOSE_TO_ONE:
+            return CLOSE
+        return PROBABLE if self.probably else OPEN
 
-def ratios(
-    group: Group, baseline: str | None, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN
-) -> dict[RowKey, Ratio]:
-    """A ratio per row, or the reason why there is none: a ratio of runs that are not comparable is worse than none.
-
-    Ratios are formed along the group's axis, to its value ``baseline``; None means the natural one.
-    """
-    at = base(AXES[group.by], group.rows, baseline)
-    shared = common(group.rows)
-    formed: dict[RowKey, Ratio] = {}
-    tested: dict[RowKey, Paired] = {}
-    for row in group.rows:
-        formed[row.key], test = _ratio(row, group, at, verdicts, shared)
-        if test:
-            tested[row.key] = test
-    formed |= decide_ratios(formed, tested, margin)
-    looked = {row.key for row in group.rows if row.run in shared}  # whose launches are as many as it takes
-    return {key: replace(each, blocks_to_decide=None) if key in looked else each for key, each in formed.items()}
-
-
-def decide_ratios(
-    formed: Mapping[Key, Ratio], tested: Mapping[Key, Paired], margin: float = MARGIN
-) -> dict[Key, Ratio]:
-    """The ratios that were tested, with their verdicts after Holm's correction over all of these tests."""
-    corrected = statistics.holm([test.p for test in tested.values()])
-    found: dict[Key, Ratio] = {}
-    for (key, test), p in zip(tested.items(), corrected, strict=True):
-        verdict = statistics.verdict(test, p, margin)
-        needed = statistics.blocks_to_decide(test, margin) if verdict == "inconclusive" else None
-        ratio = replace(formed[key], value=test.value, low=test.low, high=test.high)
-        found[key] = replace(ratio, p=p, raw=test.p, verdict=verdict, blocks_to_decide=needed)
-    return found
+    @property
+    def reverse(self) -> Ratio:
+        """The same ratio seen from the other row."""
+        if not self.value or not self.low or not self.high:
+            return self
+        low, high = self.alone_low and 1 / self.alone_low, self.alone_high and 1 / self.alone_high
+        return replace(
+            self, value=1 / self.value, low=1 / self.high, high=1 / self.low, alone_low=high, alone_high=low,
+            verdict=OPPOSITE.get(self.verdict, self.verdict), probably=OPPOSITE.get(self.probably, ""),
+        )  # fmt: skip
 
 
 def counterpart(row: Row, group: Group, at: Base) -> Row | None:
@@ -110,18 +109,6 @@ def counterpart(row: Row, group: Group, at: Base) -> Row | None:
     return min(newest_first, key=distance, default=None)
 
 
-def _ratio(
-    row: Row, group: Group, at: Base, verdicts: Mapping[RowKey, Verdict], shared: Common
-) -> tuple[Ratio, Paired | None]:
-    """The ratio before its test, and the test if there are enough launches."""
-    if not row.ok:
-        return Ratio(), None  # its outcome says why
-    other = counterpart(row, group, at)
-    if other is None:
-        return Ratio(reason=f"no ratio: {_missing(row, group, at)}"), None
-    return ratio_to(row, other, verdicts, across=group.across, shared=shared)
-
-
 def ratio_to(
     row: Row,
     other: Row,
@@ -136,7 +123,7 @@ def ratio_to(
     Within a run, ratios are divided by ``per`` first: the throughput per device. ``shared`` are the variances of runs
     with looks.
     """
-    name = other.cell.id if other.run == row.run else f"{other.cell.id} of run {other.run}"
+    name = describe(row, other)
     if reason := obstacle(row, other, verdicts, across):
         return Ratio(baseline=name, reason=f"no ratio to {name}: {reason}"), None
     formed, test = _within_run(row, other, per, shared) if other.run == row.run else _compare_runs(row, other)
@@ -145,14 +132,19 @@ def ratio_to(
     return replace(formed, baseline=name, caveat=conditions(row, other, name)), None if row is other else test
 
 
+def describe(row: Row, other: Row) -> str:
+    """The row that another one is compared with, in words."""
+    return other.cell.id if other.run == row.run else f"{other.cell.id} of run {other.run}"
+
+
 def conditions(row: Row, other: Row, name: str = "") -> str:
     """The conditions in which two rows differ and that change the speed, not the numbers, in words."""
     speed = differences(row, other)[1]
     return f"ran under different conditions than {name or other.cell.id}: {speed}" if speed else ""
 
 
-def _missing(row: Row, group: Group, at: Base) -> str:
-    """Which cell at the base would be needed, in words."""
+def missing(row: Row, group: Group, at: Base) -> str:
+    """Which cell at the base would be needed for a ratio, in words."""
     shared = "settings" if group.across else "settings and run"
     if at.axis.name == "framework":
         return f"no cell of {at} with the same data, spec, precision, {shared}"

@@ -1,7 +1,8 @@
 """What each release of a framework changed: against the one before, and against the oldest.
 
 A *line* holds the rows of one run that differ in nothing but the release, the oldest first. The environment that is
-installed stands where its own version belongs. All tests of a line are corrected together, by Holm.
+installed stands where its own version belongs. The ratios to the oldest are among the run's own comparisons, where that
+is the usual release; all others are corrected together with those (`suite.analysis.statistics.multiple_testing`).
 """
 
 from __future__ import annotations
@@ -9,18 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.groups import Group, Row, RowKey
-from suite.analysis.statistics.inference import MARGIN, Paired
-from suite.analysis.statistics.ratios import Ratio, decide_ratios, ratio_to
-from suite.analysis.statistics.sequential import common
+from suite.analysis.statistics.inference import MARGIN
+from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare
+from suite.analysis.statistics.ratios import Ratio
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import VERSION, version_key
 from suite.record.text import clean
-
-#: Which of its two ratios a step's test is of.
-BEFORE, OLDEST = "before", "oldest"
 
 
 @dataclass(frozen=True)
@@ -48,31 +47,31 @@ def release_of(row: Row) -> str:
     return row.cell.release or (recorded if re.match(VERSION, recorded) else "")
 
 
-def release_lines(group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN) -> list[tuple[Step, ...]]:
-    """The lines of a group with at least two releases that ended well, in the order of its rows."""
-    lines: dict[tuple[RowKey, ...], tuple[Row, ...]] = {}
+def release_lines(
+    group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN, known: Known = NOTHING
+) -> list[tuple[Step, ...]]:
+    """The lines of a group with at least two releases that ended well, in the order of its rows.
+
+    ``known`` are the ratios of the group's table.
+    """
+    lines: dict[tuple[RowKey, ...], list[Row]] = {}
     for row in group.rows:
         alike = [each for each in group.alike(row, "release") if each.run == row.run and each.ok]
         if row.ok and len(alike) > 1:
-            ordered = tuple(sorted(alike, key=place_of))
+            ordered = sorted(alike, key=place_of)
             lines.setdefault(tuple(each.key for each in ordered), ordered)
-    return [_test_steps(rows, group, verdicts, margin) for rows in lines.values()]
-
-
-def _test_steps(
-    rows: tuple[Row, ...], group: Group, verdicts: Mapping[RowKey, Verdict], margin: float
-) -> tuple[Step, ...]:
-    shared = common(group.rows)
-    formed: dict[tuple[str, int], Ratio] = {}
-    tests: dict[tuple[str, int], Paired] = {}
-    for at, row in enumerate(rows[1:], 1):
-        others = {BEFORE: rows[at - 1], **({OLDEST: rows[0]} if at > 1 else {})}
-        for name, other in others.items():
-            formed[name, at], test = ratio_to(row, other, verdicts, shared=shared)
-            tests |= {(name, at): test} if test else {}
-    formed |= decide_ratios(formed, tests, margin)
-    found = {at: (formed[BEFORE, at], formed.get((OLDEST, at), formed[BEFORE, at])) for at in range(1, len(rows))}
-    return tuple(Step(row, *found.get(at, ())) for at, row in enumerate(rows))
+    pairs = [
+        pair for rows in lines.values() for before, row in pairwise(rows) for pair in ((row, before), (row, rows[0]))
+    ]
+    wanted = {(row.key, other.key): (row, other, 1.0) for row, other in pairs}
+    found = compare(wanted, group, verdicts, margin, known)
+    return [
+        (
+            Step(rows[0]),
+            *(Step(row, found[row.key, before.key], found[row.key, rows[0].key]) for before, row in pairwise(rows)),
+        )
+        for rows in lines.values()
+    ]
 
 
 def place_of(row: Row) -> tuple[object, ...]:

@@ -113,7 +113,7 @@ def _weights(grid: Array, bound: float) -> Array:
 
 
 #: Levels at which boundaries are known; between them they are straight in logarithms.
-_LEVELS = tuple(float(level) for level in np.geomspace(1e-7, 0.8, 28))
+_LEVELS = tuple(sorted([*map(float, np.geomspace(1e-7, 0.8, 28)), LEVEL]))
 
 
 @cache
@@ -184,46 +184,65 @@ def looks(logs: Mapping[int, float], common: Mapping[int, float], design: Design
     """
     blocks = sorted(logs)
     values = np.array([logs[block] for block in blocks])
-    found: list[PairTests] = []
-    for count in design.looks:
-        if count > len(blocks):
-            break
-        new = look_at(values[:count], common[blocks[count - 1]], design)
-        found.append(together(found[-1], new) if found else new)
-    return [each.to_paired(count) for count, each in zip(design.looks, found, strict=False)]
+    held = [
+        look_at(values[:count], common[blocks[count - 1]], design) for count in design.looks if count <= len(blocks)
+    ]
+    return [_pair(held[: at + 1]) for at in range(len(held))]
+
+
+def _pair(held: Sequence[Look]) -> Paired:
+    """The test of a single pair after these looks."""
+
+    def ends(level: float) -> tuple[float, float, float]:
+        value, low, high = intersect(held, level)
+        return float(value), float(low), float(high)
+
+    return Paired(*ends(LEVEL), min(float(look.p) for look in held), held[-1].blocks, stops=True, ends=ends)
 
 
 @dataclass(frozen=True)
-class PairTests:
-    """The tests of pairs at one look: ratios, ends of repeated 95 % intervals, sequential p-values; of one shape."""
+class Look:
+    """Pairs at one look: the mean of their ratios' logarithms, its standard error and degrees of freedom.
 
-    value: Array
-    low: Array
-    high: Array
+    ``p`` is the sequential p-value of this look alone. All are of one shape, for as many pairs as one likes.
+    """
+
+    mean: Array
+    error: Array
+    freedom: Array
     p: Array
+    blocks: int
+    design: Design = DESIGN
 
-    def to_paired(self, blocks: int) -> Paired:
-        """Returns the test of a single pair after so many blocks."""
-        return Paired(float(self.value), float(self.low), float(self.high), float(self.p), blocks)
+    def interval(self, level: Array | float) -> tuple[Array, Array]:
+        """The ends of the repeated confidence intervals at this level, which excludes 1 exactly where p is below it."""
+        column = _table(self.design)[:, self.blocks - self.design.first]
+        chance = np.exp(np.interp(np.log(level), np.log(_LEVELS), column))
+        reach = np.where(self.error > 0, -special.stdtrit(self.freedom, chance / 2) * self.error, 0.0)
+        return np.exp(self.mean - reach), np.exp(self.mean + reach)
 
 
-def look_at(logs: Array, common: Array | float, design: Design = DESIGN) -> PairTests:
-    """The tests (...,) of pairs from the logarithms of their ratios (..., blocks) and their shared variances (...,)."""
+def look_at(logs: Array, common: Array | float, design: Design = DESIGN) -> Look:
+    """The pairs (...,) with these logarithms of their ratios (..., blocks) and these shared variances (...,)."""
     count = logs.shape[-1]
     freedom = count - 1
     error = np.sqrt((np.var(logs, axis=-1) * count + PRIOR * common) / (freedom + PRIOR) / count)
     mean = logs.mean(axis=-1)
     scatters = error >= 1e-12  # generated figures may have none
     chance = 2 * special.stdtr(freedom, -np.abs(mean) / np.where(scatters, error, 1.0))
-    bound = float(special.stdtrit(freedom, boundaries(design, LEVEL)[count - design.first] / 2))
-    reach = np.where(scatters, -bound * error, 0.0)
     p = np.where(scatters, _lowest_level(chance, count, design), np.abs(mean) < 1e-12)
-    return PairTests(np.exp(mean), np.exp(mean - reach), np.exp(mean + reach), p)
+    return Look(mean, np.where(scatters, error, 0.0), np.full_like(mean, freedom), p, count, design)
 
 
-def together(before: PairTests, new: PairTests) -> PairTests:
-    """A look's tests with what earlier ones have shown: repeated intervals hold at all looks together."""
-    low, high = np.maximum(before.low, new.low), np.minimum(before.high, new.high)
-    apart = low > high  # they exclude each other, by chance or since the machine has changed
-    low, high = np.where(apart, new.low, low), np.where(apart, new.high, high)
-    return PairTests(np.clip(new.value, low, high), low, high, np.minimum(before.p, new.p))
+def intersect(held: Sequence[Look], level: Array | float) -> tuple[Array, Array, Array]:
+    """Ratios and the ends of their intervals at this level, as all looks so far have shown: they hold at all together.
+
+    Looks that exclude each other, by chance or since the machine has changed, count from the later one on.
+    """
+    low, high = held[0].interval(level)
+    for look in held[1:]:
+        new_low, new_high = look.interval(level)
+        apart = np.maximum(low, new_low) > np.minimum(high, new_high)
+        low = np.where(apart, new_low, np.maximum(low, new_low))
+        high = np.where(apart, new_high, np.minimum(high, new_high))
+    return np.clip(np.exp(held[-1].mean), low, high), low, high

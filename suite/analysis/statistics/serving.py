@@ -17,7 +17,8 @@ from suite.analysis.rows.blocks import pairs
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import Paired
-from suite.analysis.statistics.ratios import Ratio, conditions, counterpart, decide_ratios
+from suite.analysis.statistics.multiple_testing import decide
+from suite.analysis.statistics.ratios import Ratio, conditions, counterpart
 from suite.analysis.statistics.sequential import is_sequential
 from suite.record.inference import Decoded
 from suite.record.record import Record
@@ -106,7 +107,7 @@ def servings(group: Group, at: Base, verdicts: Mapping[RowKey, Verdict], margin:
             formed[row.key, name] = ratio
             if test and row is not other and not is_sequential([row]):
                 tested[row.key, name] = test
-    formed |= decide_ratios(formed, tested, margin)
+    formed |= decide(formed, tested, margin)
     return {
         key: Serving(
             run=key[0],

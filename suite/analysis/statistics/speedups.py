@@ -9,12 +9,8 @@ from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.axes import AXES, Base, base
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics.inference import MARGIN
-from suite.analysis.statistics.ratios import Ratio, counterpart, ratios
-from suite.catalog.settings import SETTINGS
-
-#: The settings whose gains are looked for. Sizes and machines are no settings that one would choose for speed, and
-#: numbers of devices have tables of their own (`suite.analysis.scaling.efficiency`).
-AXES_OF_GAINS = tuple(name for name, each in SETTINGS.items() if each.is_choice)
+from suite.analysis.statistics.multiple_testing import AXES_OF_GAINS, ratios
+from suite.analysis.statistics.ratios import Ratio, counterpart
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from msgspec import Meta
 from suite.analysis.accuracy.comparison import AccuracyComparison, training_histories
 from suite.analysis.records.hardware import gpus, processor
 from suite.analysis.records.load import SUMMARY, Launch
-from suite.analysis.rows.groups import Group, Row, flags_of
+from suite.analysis.rows.disturbed import flags_of
+from suite.analysis.rows.groups import Group, Row
 from suite.analysis.rows.missing import Count
 from suite.plan.schema import SchemaError, decode
 from suite.record.record import Record

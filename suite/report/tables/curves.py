@@ -10,8 +10,8 @@ from statistics import median
 from suite.analysis.bottlenecks.bottleneck import share, step_s
 from suite.analysis.identity.comparability import UNSOUND
 from suite.analysis.rows.groups import Row
-from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.ratios import break_even_steps, by_block, first_and_step_s
+from suite.analysis.statistics.multiple_testing import compare
+from suite.analysis.statistics.ratios import break_even_steps, first_and_step_s
 from suite.catalog.metrics import joules_per_sample, number
 from suite.plan.cell import AUTO, LATER, USUAL_COMPILE, Cell, Loader
 from suite.record.record import DID_NOT_FIT, Record
@@ -96,18 +96,20 @@ def speed_ups(table: Table) -> list[SpeedUp]:
     """Returns the speed-up of every cell over the base cell of its framework, run and number of devices.
 
     The base has the usual compile mode, fp32, the tuned loader, no accumulation, and the batch that most cells have.
-    With at least `statistics.LEAST` blocks a speed-up is the geometric mean with its 95 % interval, with fewer the
+    With at least `statistics.LEAST` blocks a speed-up is the geometric mean with its corrected interval, with fewer the
     median, lowest and highest. Rows whose fingerprint differs and frameworks that have only a base are left out.
     """
     sound = [row for row in table.group.rows if row.ok and table.identities[row.key].kind not in UNSOUND]
     bases = _bases(sound)
+    wanted = {row.key: (row, base, 1.0) for row in sound if (base := bases.get(_of_base(row)))}
+    formed = compare(wanted, table.group, table.identities, table.margin, table.findings.known)
     ratios: list[SpeedUp] = []
     for row in sound:
-        base = bases.get(_of_base(row))
-        if base is row:
+        ratio = formed.get(row.key)
+        if row is bases.get(_of_base(row)):
             ratios.append(SpeedUp(row))
-        elif base and row.machine == base.machine and (values := by_block(row, base)):
-            ratios.append(_summarise(row, values))
+        elif ratio and ratio.value and ratio.low and ratio.high:
+            ratios.append(SpeedUp(row, ratio.value, ratio.low, ratio.high, ratio.blocks))
     compared = {_of_base(each.row) for each in ratios if each.blocks}
     return [each for each in ratios if _of_base(each.row) in compared]
 
@@ -133,13 +135,6 @@ def _plain(cell: Cell) -> Cell:
     """Returns the cell with the same workload, size, batch and devices and the usual settings for the rest."""
     usual = USUAL_COMPILE[cell.framework]
     return cell.but(compile=usual, precision="fp32", loader=Loader(), accumulate=1, kernel="auto", strategy="", **LATER)
-
-
-def _summarise(row: Row, values: Sequence[float]) -> SpeedUp:
-    test = statistics.run_t_test(values)
-    if test:
-        return SpeedUp(row, test.value, test.low, test.high, test.blocks)
-    return SpeedUp(row, median(values), min(values), max(values), len(values))
 
 
 def step_parts(table: Table) -> list[StepParts]:

@@ -23,9 +23,10 @@ from suite.analysis.scaling.efficiency import WEAK, Scaling, scalings
 from suite.analysis.statistics.best import find_best
 from suite.analysis.statistics.control import Control, Power, controls, power
 from suite.analysis.statistics.inference import MARGIN, quartiles
-from suite.analysis.statistics.ratios import Ratio, break_even_steps, ratios
+from suite.analysis.statistics.multiple_testing import Known, known_ratios, ratios
+from suite.analysis.statistics.ratios import Ratio, break_even_steps
 from suite.analysis.statistics.sequential import is_sequential
-from suite.catalog.metrics import HIGHER, METRICS, number
+from suite.catalog.metrics import HIGHER, METRICS, Metric, number
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record
 from suite.record.text import clean
@@ -33,6 +34,9 @@ from suite.report.tables.cells import Copy, Devices, Spread, TimedCell, columns
 
 #: The axes whose tables also show how throughput grows with the number of devices.
 SCALED = ("framework", "devices", "strategy")
+
+#: Metrics that say how fast a cell trains: its throughput, and the time of a step, which is the same at one batch.
+OF_THROUGHPUT = ("samples_per_s", "step_ms_median")
 
 #: A plot of more than ``MOST`` rows is unreadable and takes seconds to draw; then it shows only ``SHOWN``.
 MOST, SHOWN = 60, 15
@@ -93,9 +97,10 @@ def table(
     row_ratios = ratios(group, baseline, identities, margin)
     copies = tuple(controls(group, margin))
     kinds = _memory_kinds(group.rows)
-    scaled = tuple(scalings(group, identities, margin)) if group.by in SCALED and not group.across else ()
-    best_rows = _leaders(group, identities, kinds, margin)
     reference = base(AXES[group.by], group.rows, baseline)
+    known = known_ratios(group, reference, row_ratios)
+    scaled = tuple(scalings(group, identities, margin, known)) if group.by in SCALED and not group.across else ()
+    best_rows = _leaders(group, identities, kinds, margin, known)
     made = Table(
         group, reference, (), margin, copies, power(group, baseline, row_ratios, copies, margin), best_rows,
         row_ratios, identities, scaled,
@@ -106,7 +111,7 @@ def table(
 
 
 def _leaders(
-    group: Group, identities: Mapping[RowKey, Verdict], kinds: Sequence[str], margin: float
+    group: Group, identities: Mapping[RowKey, Verdict], kinds: Sequence[str], margin: float, known: Known
 ) -> dict[str, frozenset[RowKey]]:
     if any(is_sequential([row]) for row in group.rows):
         return {}  # their number of launches follows from the throughput, so that nothing else is tested
@@ -115,19 +120,14 @@ def _leaders(
     def peak(record: Record) -> float | None:
         return record.memory.get(kinds[0]) if shared else None
 
-    return {
-        metric.name: frozenset(
-            find_best(
-                group,
-                identities,
-                metric.value if metric.is_of_launch else peak,
-                more=metric.better == HIGHER,
-                margin=margin,
-            )
-        )
-        for metric in METRICS.values()
-        if metric.marked
-    }
+    def find(metric: Metric) -> set[RowKey]:
+        if metric.name in OF_THROUGHPUT:
+            metric = METRICS["samples_per_s"]
+            return find_best(group, identities, metric.value, more=True, margin=margin, known=known)
+        value = metric.value if metric.is_of_launch else peak
+        return find_best(group, identities, value, more=metric.better == HIGHER, margin=margin)
+
+    return {metric.name: frozenset(find(metric)) for metric in METRICS.values() if metric.marked}
 
 
 def cell_frame(tables: Iterable[Table]) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from typing import Any
 
 from suite.analysis.records.hardware import machine
 from suite.analysis.records.load import Launch
-from suite.analysis.rows.groups import flags_of
+from suite.analysis.rows.disturbed import flags_of
 from suite.analysis.rows.wording import NONE
 from suite.catalog.metrics import METRICS, Metric
 from suite.catalog.phases import PHASES

@@ -125,11 +125,11 @@ def _notes(table: Table, scalings: Sequence[Scaling], tested: bool) -> list[str]
     fewest = f"that of {listing([count(n, 'device') for n in base])}" if base != [1] else "that of one device"
     lines = [f"Speed-up: samples/s relative to {fewest}, within blocks. Efficiency: speed-up per device."]
     if tested:
-        tests = sum(bool(ratio.verdict) for each in scalings for ratio in each.ratios)
+        tests = {ratio.tests for each in scalings for ratio in each.ratios if ratio.verdict}
         lines.append(
-            f"Test: paired t-test on the logarithms of the ratios per block, Holm's correction over all tests of weak "
-            f"and strong scaling ({tests} in this table), margin {table.margin:.1%}, {launched} per cell. Linear: the "
-            "whole interval of the efficiency is within the margin of 100 %."
+            "Test: paired t-test on the logarithms of the ratios per block, Holm's correction over the comparisons of "
+            f"the run and all of weak and strong scaling ({counts(tests, 'test')}), margin {table.margin:.1%}, "
+            f"{launched} per cell. Linear: the whole interval of the efficiency is within the margin of 100 %."
         )
     else:
         few = f"; a test needs at least {LEAST}" if min(len(row.launches) for row in rows) < LEAST else ""

@@ -48,10 +48,10 @@ def legend(tables: Sequence[Table]) -> str:
         "*, bold: significantly the best of its column among rows of one precision and batch size; ties are "
         "marked too. n: launches (1/3: 1 of 3 succeeded). "
         f"ratio: samples/s relative to {_ratio_base(tables[0])}, within blocks; median (lowest{DASH}highest), or from "
-        f"{least} blocks on the geometric mean (95 % interval) with a verdict. faster, slower: significant, and the "
-        "whole interval is beyond the margin. equal: the whole interval is within the margin. inconclusive: neither. "
-        "The answer is corrected for the tests of all tables and settings together, so it may leave undecided what a "
-        "table calls faster or slower. "
+        f"{least} blocks on the geometric mean with its corrected interval and a verdict. The interval is that of the "
+        "level at which Holm's correction over all comparisons of the run tested this one: 95 % for a single one, "
+        "more for several, so that it excludes 1 where the difference is significant after the correction. faster, "
+        "slower: the whole interval is beyond the margin. equal: it is within the margin. inconclusive: neither. "
         "identity: largest relative deviation of the fingerprints from the median over the frameworks, or from each "
         "other if there are two. "
         + " ".join(f"{each.label}: {each.meaning}." for each in metrics)
@@ -115,10 +115,11 @@ def foot_lines(table: Table) -> list[str]:
 
 def _tests(table: Table, launched: str) -> list[str]:
     """Describes what was tested and how, and which rows are undecided."""
-    count = sum(bool(cell.ratio.verdict) for cell in table.cells)
+    tests = {cell.ratio.tests for cell in table.cells if cell.ratio.verdict}
+    corrected = f"the {counts(tests, 'comparison')} of {'the table' if table.group.across else 'its run'}"
     how = " in runs that stop when decided, and in the others a ".join(_kinds_of_test(table.group))
     lines = [
-        f"Test: {how}, Holm's correction over the {count} tests of this table, margin {table.margin:.1%}, {launched}.",
+        f"Test: {how}, Holm's correction over {corrected}, margin {table.margin:.1%}, {launched}.",
         *_controls(table),
     ]
     undecided = ((row, needed) for row in table.group.rows if (needed := table.ratios[row.key].blocks_to_decide))

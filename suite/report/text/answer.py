@@ -1,26 +1,20 @@
 """The answer of a comparison: a few sentences, and a line for each of its tables that fits on a card.
 
-Every sentence follows from tests: those of the tables and of the gains, corrected together
-(`suite.analysis.statistics.multiple_testing`). Accuracies are tested in their own tables. Figures that were not tested
-are told as what was measured.
+Every sentence follows from the tests that all outputs show (`suite.analysis.statistics.multiple_testing`). Accuracies
+are tested in their own tables. Figures that were not tested are told as what was measured.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from suite.analysis.accuracy.comparison import AccuracyComparison
-from suite.analysis.findings import Findings
 from suite.analysis.records.hardware import gpus, processor
 from suite.analysis.rows.groups import Group
-from suite.analysis.scaling.efficiency import Scaling, decide_all
 from suite.analysis.statistics.control import doubtful
-from suite.analysis.statistics.fastest import FastestBySetting
-from suite.analysis.statistics.inference import LEAST, MARGIN
-from suite.analysis.statistics.multiple_testing import MultipleTesting, correct_together
-from suite.analysis.statistics.ratios import Ratio
+from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.sequential import launches_needed
 from suite.analysis.statistics.speedups import Speedup
 from suite.record.record import Record
@@ -62,27 +56,22 @@ class Answer:
 
 def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) -> Answer:
     """Returns the answer of a comparison, from its tables of timed cells and of cells that train to their end."""
-    found = [_of(table.findings, table.scalings) for table in tables]
-    trained = [_of(each.findings) for each in learned]
-    tests = correct_together(
-        [ratio for each in (*found, *trained) for ratio in (*each.ratios, *each.scaled)],
-        [contest for each in (*found, *trained) for contest in each.contests],
-        [gain for each in (*found, *trained) if each.group.by == "framework" for gain in each.gains],
-    )
     timed, every_gain, grown = [], list[tuple[Group, Speedup]](), list[str]()
     cards = []
-    for table, each in zip(tables, (each.decide(tests) for each in found), strict=True):
-        group = table.group
+    for table in tables:
+        group, each = table.group, table.findings
         if group.by == "framework":
             text = fastest.sentence(each.contests, _where(group)) + _absent(group)
             verdict = fastest.card(each.contests, fastest.CARD - len(_say_flags(group, short=True)))
             every_gain += [(group, gain) for gain in each.gains]
-            grown.append(devices.sentence(each.scalings, f"the {workload(group)}"))
-        elif group.by == "devices" and (words := devices.sentence(each.scalings, f"the {workload(group)}")):
-            text, verdict = words, devices.card(each.scalings)
+            grown.append(devices.sentence(table.scalings, f"the {workload(group)}"))
+        elif group.by == "devices" and (words := devices.sentence(table.scalings, f"the {workload(group)}")):
+            text, verdict = words, devices.card(table.scalings)
         else:
             text = along(group, each.gains, table.baseline)
             verdict = along_card(group, each.gains)
+        if busy := _say_busy(group):
+            text, verdict = f"{_where(group)}, {busy}", busy
         timed.append(text + _say_flags(group) + _doubt(table))
         doubted = [f"DO NOT TRUST (control differs): {verdict}", "DO NOT TRUST: the control differs"]
         cards.append(
@@ -95,7 +84,8 @@ def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) 
     else:
         timed = [text + _say_untested(table) for text, table in zip(timed, tables, strict=True)]
     accuracies, shorter, speeds = [], [], []
-    for accuracy, each in zip(learned, (each.decide(tests) for each in trained), strict=True):
+    for accuracy in learned:
+        each = accuracy.findings
         group = each.group
         accuracies.append(f"{_where(group)}, {training.accuracy(accuracy)}")
         few = "" if _most(group) >= LEAST else f"; speed is not tested with fewer than {number(LEAST)} seeds"
@@ -110,36 +100,6 @@ def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) 
     machines = [_machine(record) for group in groups for row in group.rows for record in row.ok[:1]]
     words = "; ".join(dict.fromkeys(name for name in machines if name))
     return Answer(tuple(f"{capital(text)}." for text in sentences), tuple(cards), words)
-
-
-@dataclass(frozen=True)
-class _Found:
-    """What was tested of a group: its table's ratios, contests of the frameworks, and gains of settings."""
-
-    group: Group
-    ratios: Sequence[Ratio]
-    contests: Sequence[FastestBySetting] = ()
-    gains: Sequence[Speedup] = ()
-    margin: float = MARGIN
-    scalings: Sequence[Scaling] = ()
-
-    @property
-    def scaled(self) -> list[Ratio]:
-        """Returns the ratios of scalings, without those that the table has tested itself."""
-        own = {ratio.raw for ratio in self.ratios if self.group.by == "devices"}
-        return [ratio for each in self.scalings for ratio in each.ratios if ratio.raw not in own]
-
-    def decide(self, tests: MultipleTesting) -> _Found:
-        """Returns the same with the verdicts of all tests together."""
-        found = [tests.contest(each, self.margin) for each in self.contests]
-        scaled = [decide_all(each, lambda ratio: tests.decide(ratio, self.margin)) for each in self.scalings]
-        gained = [tests.gain(each, self.margin) for each in self.gains]
-        return replace(self, contests=found, gains=gained, scalings=scaled)
-
-
-def _of(findings: Findings, scalings: Sequence[Scaling] = ()) -> _Found:
-    ratios = list(findings.ratios.values())
-    return _Found(findings.group, ratios, findings.contests, findings.gains, findings.margin, scalings)
 
 
 def _where(group: Group) -> str:
@@ -189,6 +149,12 @@ def _say_flags(group: Group, short: bool = False) -> str:
     if short:
         return f" ({', '.join(f'{flag} {n}/{len(launches)}' for flag, n in words)})" if words else ""
     return "".join(f"; {n} of {len(launches)} launches are flagged {flag}" for flag, n in words)
+
+
+def _say_busy(group: Group) -> str:
+    """Returns that a run of the group names no winner, and why; empty if the machine was quiet enough."""
+    reasons = [words for words in dict.fromkeys(row.busy for row in group.rows) if words]
+    return f"the machine was too busy to answer: no winner is named ({'; '.join(reasons)})" if reasons else ""
 
 
 def _absent(group: Group) -> str:

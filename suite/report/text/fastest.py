@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from suite.analysis.rows.wording import DASH, listing
-from suite.analysis.statistics.fastest import EQUAL, PARTLY, UNDECIDED, FastestBySetting, PairRatio
+from suite.analysis.statistics.fastest import ALIKE, EQUAL, PARTLY, UNDECIDED, FastestBySetting
+from suite.analysis.statistics.ratios import Ratio
 from suite.plan.cell import FRAMEWORKS
 from suite.report.format.names import counts, framework, frameworks, scope, strategy, times
-from suite.report.text.voice import span
+from suite.report.text.voice import kind_of_interval, span, uncertain
 
 #: The most clauses of a sentence; with more of them the sentence counts settings instead.
 CLAUSES_MOST = 2
@@ -70,7 +71,7 @@ def _depends(groups: Sequence[Sequence[FastestBySetting]]) -> str:
     return f"{names} is fastest in some settings; others are undecided"
 
 
-def bounds(gaps: Sequence[PairRatio]) -> str:
+def bounds(gaps: Sequence[Ratio]) -> str:
     """Returns the bounds of one gap, or those within which the bounds of all lie."""
     return span([*(gap.low or 0.0 for gap in gaps), *(gap.high or 0.0 for gap in gaps)])
 
@@ -117,6 +118,8 @@ class _Words:
         ]
         if equal := ties.pop(EQUAL, []):
             parts.append(f"the fastest are equally fast {scope(equal, self.every)}")
+        if alike := ties.pop(ALIKE, []):
+            parts.append(f"the fastest cannot be told apart {scope(alike, self.every)}")
         if undecided := [contest for some in ties.values() for contest in some]:
             parts.append(f"the fastest is not decided {scope(undecided, self.every)}")
         if few:
@@ -135,7 +138,8 @@ class _Words:
         kind = group[0].tie
         words = {
             EQUAL: f"{_names(group, leaders)} are equally fast{where.replace('either', 'each')}",
-            UNDECIDED: f"{_names(group, leaders)} cannot be told apart{where}",
+            ALIKE: f"{_names(group, leaders)} cannot be told apart{where}",
+            UNDECIDED: f"whether {_names(group, leaders, 'or')} is fastest is not decided yet{where}",
             PARTLY: f"no framework is decidedly fastest{where.replace('either', 'each')}",
         }[kind]
         base, *others = leaders
@@ -144,7 +148,8 @@ class _Words:
             gaps = [gap for contest in group if (gap := contest.gap(name, base)).value]
             speed = "the speed of" if not at else "that of"
             ratio = f"{framework(name)} at {_figures(gaps)}x {speed} {framework(base)}"
-            parts.append(f"{ratio}; {self._bounds(gaps)}" if gaps else f"no ratio to {framework(name)}")
+            likely = f", {found}" if (found := uncertain(gaps)) else ""
+            parts.append(f"{ratio}{likely}; {self._bounds(gaps)}" if gaps else f"no ratio to {framework(name)}")
         text = f"{words} ({'; '.join(parts)})"
         return text + self._say_decided(group) if kind == PARTLY else text
 
@@ -175,7 +180,7 @@ class _Words:
         return "".join(parts)
 
     def _ahead(self, group: Sequence[FastestBySetting], leaders: Sequence[str]) -> str:
-        """Returns ``2.0x as fast as TensorFlow (95 % interval ...) and 1.5x as fast as JAX (...)``."""
+        """Returns ``2.0x as fast as TensorFlow (corrected interval ...) and 1.5x as fast as JAX (...)``."""
         parts = []
         names = {name for contest in group for name in (contest.behind if leaders else contest.rivals)}
         for name in _in_order(names):
@@ -195,7 +200,7 @@ class _Words:
             parts.append(f"; {framework(name)} {few if gaps else f'has no ratio{where}'}")
         return "".join(parts)
 
-    def _bounds(self, gaps: Sequence[PairRatio]) -> str:
+    def _bounds(self, gaps: Sequence[Ratio]) -> str:
         """Returns the bounds; the first time also what they are and the number of launches."""
         tested = all(gap.verdict for gap in gaps)
         first = tested not in self._told
@@ -205,7 +210,7 @@ class _Words:
             single = all(gap.low == gap.high for gap in gaps)
             mixed = ", not tested" if first and not all(contest.is_untested for contest in self.every) else ""
             return f"{n}{mixed}" if single else f"{bounds(gaps)} in {n}{mixed}" if first else bounds(gaps)
-        kind = "95 % intervals within" if len(gaps) > 1 else "95 % interval"
+        kind = kind_of_interval(max(gap.tests for gap in gaps), len(gaps) > 1)
         return f"{kind} {bounds(gaps)}, {n}" if first else bounds(gaps)
 
 
@@ -246,9 +251,13 @@ def _head(group: Sequence[FastestBySetting], plain: bool) -> str:
     leaders = _in_order(group[0].leaders)
     if len(leaders) == 1:
         return _name(group, leaders[0]) + ("" if plain else " ran fastest" if group[0].is_untested else " is fastest")
-    if group[0].tie == EQUAL:
-        return _names(group, leaders) + " (equal)"
-    return f"{_names(group, leaders, 'or')} (undecided)"
+    if group[0].tie in (words := {EQUAL: "equal", ALIKE: "cannot be told apart"}):
+        return f"{_names(group, leaders)} ({words[group[0].tie]})"
+    for name in leaders:
+        gaps = [contest.gap(name, other) for contest in group for other in leaders if other != name]
+        if all("faster" in (gap.verdict, gap.probably) for gap in gaps):
+            return f"{_name(group, name)} is probably fastest (not certain)"
+    return f"{_names(group, leaders, 'or')} (not decided yet)"
 
 
 def _distances(group: Sequence[FastestBySetting]) -> dict[str, list[float]]:
@@ -261,11 +270,11 @@ def _distances(group: Sequence[FastestBySetting]) -> dict[str, list[float]]:
     return {name: values for name, values in distances.items() if values}
 
 
-def _figures(gaps: Sequence[PairRatio]) -> str:
+def _figures(gaps: Sequence[Ratio]) -> str:
     return span(gap.value or 0.0 for gap in gaps)
 
 
-def _gaps(group: Sequence[FastestBySetting], leaders: Sequence[str], other: str) -> list[PairRatio]:
+def _gaps(group: Sequence[FastestBySetting], leaders: Sequence[str], other: str) -> list[Ratio]:
     """Returns the gaps of these leaders, by default of each contest's fastest, to another framework."""
     pairs = [contest.gap(name, other) for contest in group for name in (leaders or [contest.top])]
     return [gap for gap in pairs if gap.value]

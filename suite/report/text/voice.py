@@ -1,24 +1,20 @@
 """The form of sentences that all findings share: what was changed, what that does, and the figures as evidence.
 
-``bf16 instead of fp32 makes the IMDB LSTM faster in JAX (1.31x, 95 % interval 1.28 to 1.34, 6 launches), and slower in
-PyTorch (0.86x, 0.83 to 0.89)``.
+``bf16 instead of fp32 makes the IMDB LSTM faster in JAX (1.31x, corrected interval 1.28 to 1.34, 6 launches), and
+slower in PyTorch (0.86x, 0.83 to 0.89)``.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from suite.analysis.rows.wording import listing
-from suite.analysis.statistics.ratios import Ratio
+from suite.analysis.statistics.ratios import CLOSE, CLOSE_TO_ONE, PROBABLE, Ratio
 from suite.report.format.names import count
 
 #: How a sentence says each verdict; an untested change is told by its direction.
-VERDICTS = {
-    "faster": "faster",
-    "slower": "slower",
-    "equal": "equally fast",
-    "inconclusive": "not decidedly faster or slower",
-}
+VERDICTS = {"faster": "faster", "slower": "slower", "equal": "equally fast"}
 
 #: Who, the ratio, and further figures.
 Told = tuple[str, Ratio, Sequence[str]]
@@ -30,10 +26,38 @@ def change(subject: str, what: str, told: Sequence[Told], unit: str = "launch") 
     for at, (who, ratio, further) in enumerate(told):
         kind = ratio.verdict or ("faster" if (ratio.value or 0.0) >= 1 else "slower")
         words = ", ".join([evidence(ratio, unit if not at else ""), *further])
-        parts.setdefault(VERDICTS[kind], []).append(f"{who} ({words})")
+        parts.setdefault(VERDICTS.get(kind) or doubt(ratio), []).append(f"{who} ({words})")
     verb = "makes" if any(ratio.verdict for _, ratio, _ in told) else "made"
     *first, last = (f"{kind} in {listing(names)}" for kind, names in parts.items())
     return f"{subject} {verb} {what} {', '.join(first)}{', and ' if first else ''}{last}"
+
+
+def doubt(ratio: Ratio) -> str:
+    """Returns what is known of a change that no verdict decides."""
+    if ratio.doubt == CLOSE:
+        return f"at most {CLOSE_TO_ONE - 1:.0%} faster or slower"
+    if ratio.doubt == PROBABLE:
+        return f"probably {ratio.probably} ({_say_correction(ratio)})"
+    return "not decidedly faster or slower"
+
+
+def uncertain(ratios: Sequence[Ratio]) -> str:
+    """Returns the direction that undecided ratios of some settings probably have; empty if even that is open."""
+    likely = [ratio for ratio in ratios if ratio.doubt == PROBABLE]
+    counts = Counter(ratio.probably for ratio in likely)
+    where = f" in {{}} of {len(ratios)} settings" if len(ratios) > 1 and likely != [*ratios] else ""
+    words = [f"probably {way}{where.format(n)}" for way, n in counts.items()]
+    return f"{listing(words)}, {_say_correction(likely[0])}" if words else ""
+
+
+def _say_correction(ratio: Ratio) -> str:
+    return f"not certain after correction for {count(ratio.tests, 'comparison')}"
+
+
+def kind_of_interval(tests: int, many: bool = False) -> str:
+    """Returns what the bounds of a ratio are that was corrected with so many tests."""
+    kind = "corrected interval" if tests > 1 else "95 % interval"
+    return f"{kind}s within" if many else kind
 
 
 def evidence(ratio: Ratio, unit: str) -> str:
@@ -41,7 +65,13 @@ def evidence(ratio: Ratio, unit: str) -> str:
     value, bounds = span([ratio.value or 0.0]), span([ratio.low or 0.0, ratio.high or 0.0])
     if not unit:
         return f"{value}x, {bounds}"
-    kind = f"95 % interval {bounds}, " if ratio.verdict else f"{bounds} in " if ratio.low != ratio.high else ""
+    kind = (
+        f"{kind_of_interval(ratio.tests)} {bounds}, "
+        if ratio.verdict
+        else f"{bounds} in "
+        if ratio.low != ratio.high
+        else ""
+    )
     return f"{value}x, {kind}{count(ratio.blocks, unit)}{'' if ratio.verdict else ', not tested'}"
 
 

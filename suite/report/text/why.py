@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from suite.analysis.bottlenecks.causes import NAMED, UNKNOWN, Cause, Causes
 from suite.analysis.bottlenecks.costs import AGREES
 from suite.analysis.bottlenecks.explained_pairs import Pair
-from suite.analysis.rows.groups import SETTINGS, WORDS, Row, flags_of
+from suite.analysis.rows.disturbed import flags_of
+from suite.analysis.rows.groups import SETTINGS, WORDS, Row
 from suite.analysis.rows.wording import figure, fill, listing, middle
 from suite.analysis.statistics.inference import LEAST
 from suite.report.format.names import count, framework

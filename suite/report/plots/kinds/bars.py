@@ -124,7 +124,7 @@ def speed_up(table: Table) -> Figure | None:
 def _interval(ratios: Iterable[SpeedUp]) -> str:
     """Describes bar and whisker, which depend on the number of blocks."""
     tested = {each.blocks >= LEAST for each in ratios if each.blocks}
-    few, many = "median; whisker: lowest to highest", "geometric mean; whisker: 95 % interval"
+    few, many = "median; whisker: lowest to highest", "geometric mean; whisker: corrected interval"
     return f"{many} (under {LEAST} blocks {few})" if len(tested) > 1 else many if tested == {True} else few
 
 

@@ -178,7 +178,7 @@ def _interval(scalings: Iterable[Scaling]) -> str:
     tested = {
         point.efficiency.blocks >= LEAST for each in scalings for point in each.points[1:] if point.efficiency.value
     }
-    many = "Efficiency: geometric mean over blocks; whisker: 95 % interval."
+    many = "Efficiency: geometric mean over blocks; whisker: corrected interval."
     few = f"With fewer than {LEAST} blocks: median; whisker: lowest to highest."
     return f"{many} {few}" if tested == {True, False} else many if tested == {True} else f"Efficiency: {few}"
 

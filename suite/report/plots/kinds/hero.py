@@ -214,6 +214,6 @@ def _ratios(tables: Sequence[Table]) -> list[str]:
     if not any(each.tested for each in tables):
         return [f"x: ratio to {base}. With fewer than {LEAST} launches nothing is tested."]
     return [
-        f"x: ratio to {base}. Faster, slower: significant, and the 95 % interval is beyond the margin of "
+        f"x: ratio to {base}. Faster, slower: the whole corrected interval is beyond the margin of "
         f"{first.margin:.0%}; equal: within it; else inconclusive."
     ]

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from suite.analysis.rows.groups import Row, flags_of
+from suite.analysis.rows.disturbed import flags_of
+from suite.analysis.rows.groups import Row
 from suite.analysis.rows.wording import figure
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record
