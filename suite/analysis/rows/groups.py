@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from suite.analysis.records.hardware import machine
 from suite.analysis.records.ledger import UNACCOUNTED, problems
 from suite.analysis.records.load import Launch
+from suite.analysis.records.machines import Machines
 from suite.analysis.rows.axes import AXES, order
 from suite.analysis.rows.conditions import Conditions, conditions
 from suite.analysis.rows.wording import fill, middle
@@ -58,12 +58,16 @@ GroupKey = tuple[str, str, str, str, str, str]
 
 @dataclass(frozen=True)
 class Row:
-    """All launches of one cell in one run. Launches of two runs, on other days or machines, are never pooled."""
+    """All launches of one cell in one run. Launches of two runs, on other days or machines, are never pooled.
+
+    ``machines`` are the names of those that they ran on, by which the rows of a comparison are told apart.
+    """
 
     run: str
     cell: Cell
     launches: tuple[Launch, ...]
     control: tuple[Launch, ...] = ()  # a second copy of the cell, in the same blocks
+    machines: tuple[str, ...] = ()
 
     @property
     def key(self) -> RowKey:
@@ -124,17 +128,10 @@ class Row:
         """The samples per update of the successful launches, each once."""
         return sorted({record.effective_batch for record in self.ok})
 
-    @cached_property
-    def machines(self) -> list[str]:
-        """The machines of the successful launches, each once."""
-        return [name for name in dict.fromkeys(map(machine, self.ok)) if name]
-
-    @cached_property
+    @property
     def machine(self) -> str:
         """Processor, cores and GPUs that the launches ran on; empty if no record names them."""
-        # A launch that failed early does not know its GPUs.
-        records = self.ok or [launch.record for launch in self.launches]
-        return "; ".join(name for name in dict.fromkeys(map(machine, records)) if name)
+        return "; ".join(self.machines)
 
 
 @dataclass(frozen=True)
@@ -226,13 +223,14 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
     runs = list(dict.fromkeys(launch.run for launch in launches))
     ranks = {run: rank for rank, run in enumerate(runs if across else sorted(runs))}
     axis_order = order(AXES[by])
+    machines = Machines((launch.run, launch.record) for launch in launches)
 
     def sort_key(row: Row) -> tuple[Any, ...]:
         return (*axis_order(row), ranks[row.run]) if by == "machine" else (ranks[row.run], *axis_order(row))
 
     groups = []
     for (workload, _, _, kind, data, own_spec), by_row in by_group.items():
-        rows = sorted((_row(run, cell, each) for (run, cell), each in by_row.items()), key=sort_key)
+        rows = sorted((_row(run, cell, each, machines) for (run, cell), each in by_row.items()), key=sort_key)
         size = "-and-".join(size for size in SIZES if any(row.cell.size == size for row in rows))
         specs = sorted({_spec(launch) for each in by_row.values() for launch in each} - {""})
         spec = " and ".join(digest[:12] for digest in specs) if by == "size" else own_spec
@@ -288,12 +286,15 @@ def _nearest_group(launch: Launch, by_group: Mapping[GroupKey, Mapping[RowKey, l
     return next(iter([*same_cell, *same_run, *candidates]), own_key)
 
 
-def _row(run: str, cell: Cell, launches: Iterable[Launch]) -> Row:
+def _row(run: str, cell: Cell, launches: Iterable[Launch], machines: Machines) -> Row:
     ordered = sorted(launches, key=_block)
     control = tuple(launch for launch in ordered if launch.record.control)
     # A control without the cell that it controls counts as ordinary launches.
     ordinary = tuple(launch for launch in ordered if not launch.record.control) or control
-    return Row(run, cell, ordinary, control if ordinary != control else ())
+    # A launch that failed early does not know its GPUs.
+    known = [each for each in ordinary if each.record.outcome.ok] or ordinary
+    names = dict.fromkeys(machines.name(run, each.record) for each in known)
+    return Row(run, cell, ordinary, control if ordinary != control else (), tuple(filter(None, names)))
 
 
 def _block(launch: Launch) -> int:
