@@ -50,7 +50,8 @@ class Verdict:
 
 def judge(stored: Mapping[Cell, Records], rerun: Mapping[Cell, Records], margin: float = MARGIN) -> dict[Cell, Verdict]:
     """Returns a verdict per stored cell. A cell that is missing in ``rerun`` is not comparable."""
-    machines = Machines(_key(r, again) for again, runs in enumerate((stored, rerun)) for rs in runs.values() for r in rs)
+    both = enumerate((stored, rerun))
+    machines = Machines(_key(each, again) for again, runs in both for records in runs.values() for each in records)
     judged = {cell: _verdict(records, rerun.get(cell, ()), margin, machines) for cell, records in stored.items()}
     elsewhere = [cell for cell in judged if judged[cell].kind == "other machine"]
     return judged | _shapes(elsewhere, stored, rerun)

@@ -21,7 +21,7 @@ from tests.launches import StandIn
 from tests.records import replace
 from workloads.data import progress
 
-ELSEWHERE = {"cpu": "Another CPU", "cores": 64, "memory_bytes": 1, "gpus": []}
+ELSEWHERE = records.MACHINE | {"cpu": "Another CPU", "cores": 64}
 
 WORKER = """
 from tests import records

@@ -15,8 +15,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from suite.analysis.accuracy.comparison import AccuracyComparison, training_histories
-from suite.analysis.records.hardware import gpus, processor
+from suite.analysis.records.hardware import Machine, gpus, identify, processor
 from suite.analysis.records.load import SUMMARY, Launch
+from suite.analysis.records.machines import distinguish
 from suite.analysis.rows.groups import Group, Row, flags_of
 from suite.analysis.rows.missing import Count
 from suite.plan.schema import SchemaError, decode
@@ -33,6 +34,7 @@ CELLS_MOST, VALUES_MOST = 100, 1000
 
 THROUGHPUT, ACCURACY = "throughput", "accuracy"
 FRAMEWORK = "framework"
+UNNAMED = "machine not recorded"
 
 Number = Annotated[int, Meta(ge=0, lt=10**9)]
 Value = Annotated[float, Meta(ge=0, lt=1e15)]
@@ -62,7 +64,7 @@ class Entry:
     ``n`` are the fewest and the most successful launches of a cell (seeds, in training to the end), without cells that
     have none. ``flags`` are what a reader must know of the launches. ``same`` is the digest of data and workload: only
     figures of the same may be set side by side. ``suite`` is the version of the suite, where it was recorded.
-    ``by`` is the axis that was compared along; older summaries do not say.
+    ``by`` is the axis that was compared along, ``hardware`` what is known of the machine; older summaries have neither.
     """
 
     kind: str
@@ -76,6 +78,7 @@ class Entry:
     suite: str
     by: str = FRAMEWORK
     figures: Annotated[tuple[Figure, ...], Meta(max_length=CELLS_MOST)] = ()
+    hardware: Machine | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,22 @@ def summary(loaded: Iterable[Launch], entries: tuple[Entry, ...] = ()) -> Summar
     )
 
 
+def name_machines(runs: Iterable[tuple[str, Summary]]) -> list[tuple[str, Summary]]:
+    """Returns the runs, each after its folder, with names of machines that tell all of them apart."""
+    held = [
+        (folder, run, [each.hardware or Machine(each.machine or UNNAMED, run=folder) for each in run.entries])
+        for folder, run in runs
+    ]
+    labels = distinguish(machine for _, _, machines in held for machine in machines)
+    named = []
+    for folder, run, machines in held:
+        pairs = zip(run.entries, machines, strict=True)
+        entries = tuple(replace(entry, machine=each.name(labels[each])) for entry, each in pairs)
+        processors = _distinct(each.processor(labels[each]) for each in machines if each.cores)
+        named.append((folder, replace(run, entries=entries, machines=processors or run.machines)))
+    return named
+
+
 def entries(
     tables: Sequence[Table], learned: Sequence[AccuracyComparison], answer: Answer, counts: Sequence[Count] = ()
 ) -> tuple[Entry, ...]:
@@ -171,12 +190,19 @@ def entries(
     partial = [f"partial: {each.missing} of {each.planned} launches missing" for each in counts if each.missing]
     parts = [(THROUGHPUT, each.group, _rates(each)) for each in tables]
     parts += [(ACCURACY, each.group, _accuracies(each)) for each in learned]
+    by_machine: dict[str, list[Row]] = {}
+    for row in (row for _, group, _ in parts for row in group.rows if row.machine):
+        by_machine.setdefault(row.machine, []).append(row)
+    known = {
+        name: identify([launch.record for row in rows for launch in row.launches], min(row.run for row in rows))
+        for name, rows in by_machine.items()
+    }
     return tuple(
         Entry(
             kind=kind,
             workload=f"{group.workload} {group.size} {group.data_kind}",
             title=card.title,
-            machine=next((row.machine for row in group.rows if row.machine), ""),
+            machine=(name := next((row.machine for row in group.rows if row.machine), "")),
             verdict=card.verdict,
             n=_n(group),
             flags=(*partial, *_flags(group, bool(partial))),
@@ -184,6 +210,7 @@ def entries(
             suite=next((clean(record.run["suite"], 40) for record in _records(group) if record.run.get("suite")), ""),
             by=group.by,
             figures=figures,
+            hardware=known.get(name),
         )
         for (kind, group, figures), card in zip(parts, answer.cards, strict=True)
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from suite.analysis.accuracy.comparison import AccuracyComparison
 from suite.analysis.findings import Findings
 from suite.analysis.records.hardware import gpus
-from suite.analysis.rows.groups import Group
+from suite.analysis.rows.groups import Group, Row
 from suite.analysis.scaling.efficiency import Scaling, decide_all
 from suite.analysis.statistics.control import doubtful
 from suite.analysis.statistics.fastest import FastestBySetting
