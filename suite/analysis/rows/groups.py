@@ -58,16 +58,13 @@ GroupKey = tuple[str, str, str, str, str, str]
 
 @dataclass(frozen=True)
 class Row:
-    """All launches of one cell in one run. Launches of two runs, on other days or machines, are never pooled.
-
-    ``machines`` are the names of those that they ran on, by which the rows of a comparison are told apart.
-    """
+    """All launches of one cell in one run. Launches of two runs, on other days or machines, are never pooled."""
 
     run: str
     cell: Cell
     launches: tuple[Launch, ...]
     control: tuple[Launch, ...] = ()  # a second copy of the cell, in the same blocks
-    machines: tuple[str, ...] = ()
+    machines: tuple[str, ...] = ()  # the names of those that they ran on, each of one machine of the comparison
 
     @property
     def key(self) -> RowKey:
