@@ -82,8 +82,11 @@ class Machines:
 
 def _label(one: Machine, others: Sequence[Machine]) -> str:
     """What tells a machine from others of its name: facts, else the memory, else a peak, else a run."""
+    gauges = dict.fromkeys(gauge for each in (one, *others) for gauge, _ in each.peaks)
+    descriptions: list[Callable[[Machine], str]] = [_generation, *(partial(word, name) for name in FACTS), memory]
+    descriptions += [*(partial(_peak, gauge) for gauge in gauges), _run]
     words = []
-    for describe in DESCRIPTIONS:
+    for describe in descriptions:
         own = describe(one)
         if own and (told := [other for other in others if describe(other) != own]):
             words.append(own)
@@ -95,11 +98,10 @@ def _generation(one: Machine) -> str:
     return ", ".join(filter(None, (word("family", one), word("model", one))))
 
 
-#: In which order a label looks for a difference.
-DESCRIPTIONS: tuple[Callable[[Machine], str], ...] = (
-    _generation,
-    *(partial(word, name) for name in FACTS),
-    memory,
-    lambda one: rate(one.peaks[0][1]) if one.peaks else "",
-    lambda one: f"run {one.run}",
-)
+def _peak(gauge: str, one: Machine) -> str:
+    peaks = dict(one.peaks)
+    return rate(peaks[gauge]) if gauge in peaks else ""
+
+
+def _run(one: Machine) -> str:
+    return f"run {one.run}"

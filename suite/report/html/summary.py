@@ -166,18 +166,21 @@ def summary(loaded: Iterable[Launch], entries: tuple[Entry, ...] = ()) -> Summar
 
 def name_machines(runs: Iterable[tuple[str, Summary]]) -> list[tuple[str, Summary]]:
     """Returns the runs, each after its folder, with names of machines that tell all of them apart."""
-    held = [
-        (folder, run, [each.hardware or Machine(each.machine or UNNAMED, run=folder) for each in run.entries])
-        for folder, run in runs
-    ]
+    held = [(folder, run, [_machine(each, folder) for each in run.entries]) for folder, run in runs]
     labels = distinguish(machine for _, _, machines in held for machine in machines)
     named = []
     for folder, run, machines in held:
         pairs = zip(run.entries, machines, strict=True)
         entries = tuple(replace(entry, machine=each.name(labels[each])) for entry, each in pairs)
-        processors = _distinct(each.processor(labels[each]) for each in machines if each.cores)
+        processors = _distinct(each.processor(labels[each]) for each in machines if each.cpu != UNNAMED)
         named.append((folder, replace(run, entries=entries, machines=processors or run.machines)))
     return named
+
+
+def _machine(entry: Entry, folder: str) -> Machine:
+    """Returns what is known of a table's machine; in an older summary, that is its name."""
+    name, _, cards = entry.machine.partition("; ")
+    return entry.hardware or Machine(name or UNNAMED, gpus=cards, run=folder)
 
 
 def entries(
