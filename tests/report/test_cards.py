@@ -127,7 +127,8 @@ def test_processors_of_one_name_share_neither_card_nor_trend() -> None:
 
 
 SPOILT = (
-    {"hardware": {"cpu": 1}}, {"hardware": {"cpu": "x", "peaks": [["x", -1]]}}, {"n": 3}, {"n": [1, True]}, {"flags": [1]}, {"verdict": None}, {"figures": "none"},
+    {"hardware": {"cpu": 1}}, {"hardware": {"cpu": "x", "peaks": [["x", -1]]}},
+    {"n": 3}, {"n": [1, True]}, {"flags": [1]}, {"verdict": None}, {"figures": "none"},
     {"figures": [{"cell": "a", "framework": "jax", "version": "", "values": [float("nan")]}]},
     {"figures": [{"cell": "a", "framework": "jax", "version": "", "values": []}]},
 )  # fmt: skip
