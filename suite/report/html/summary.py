@@ -15,9 +15,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from suite.analysis.accuracy.comparison import AccuracyComparison, training_histories
-from suite.analysis.records.hardware import Machine, gpus, identify, processor
+from suite.analysis.records.hardware import Machine, gpus, processor
 from suite.analysis.records.load import SUMMARY, Launch
-from suite.analysis.records.machines import distinguish
+from suite.analysis.records.machines import Machines, distinguish
 from suite.analysis.rows.groups import Group, Row, flags_of
 from suite.analysis.rows.missing import Count
 from suite.plan.schema import SchemaError, decode
@@ -64,7 +64,7 @@ class Entry:
     ``n`` are the fewest and the most successful launches of a cell (seeds, in training to the end), without cells that
     have none. ``flags`` are what a reader must know of the launches. ``same`` is the digest of data and workload: only
     figures of the same may be set side by side. ``suite`` is the version of the suite, where it was recorded.
-    ``by`` is the axis that was compared along, ``hardware`` what is known of the machine; older summaries have neither.
+    ``by`` is the axis that was compared along; older summaries do not say.
     """
 
     kind: str
@@ -78,15 +78,14 @@ class Entry:
     suite: str
     by: str = FRAMEWORK
     figures: Annotated[tuple[Figure, ...], Meta(max_length=CELLS_MOST)] = ()
-    hardware: Machine | None = None
 
 
 @dataclass(frozen=True)
 class Summary:
     """``runs`` are the ids of the compared runs, ``dates`` the first and last day; counts are of all launches.
 
-    ``started`` is when the last launch started, ``entries`` what the index shows of each table. Older summaries have
-    neither.
+    ``started`` is when the last launch started, ``entries`` what the index shows of each table, and ``hardware`` what
+    is known of each machine, after its name. Older summaries have none of these.
     """
 
     runs: tuple[str, ...]
@@ -101,6 +100,7 @@ class Summary:
     ok: Number
     started: str = ""
     entries: Annotated[tuple[Entry, ...], Meta(max_length=CELLS_MOST)] = ()
+    hardware: Annotated[tuple[tuple[str, Machine], ...], Meta(max_length=CELLS_MOST)] = ()
 
     def to_json(self) -> str:
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
@@ -147,6 +147,11 @@ def summary(loaded: Iterable[Launch], entries: tuple[Entry, ...] = ()) -> Summar
     records = [launch.record for launch in launches]
     # A launch that failed early does not know the device.
     known = [record for record in records if record.outcome.ok] or records
+    machines = Machines((launch.run, launch.record) for launch in launches)
+    hardware: dict[str, Machine] = {}
+    for launch in launches:
+        if launch.record.outcome.ok and (name := machines.name(launch.run, launch.record)):
+            hardware.setdefault(name, machines.find(launch.run, launch.record))
     days = sorted({clean(record.started, 40)[:10] for record in records if record.started})
     return Summary(
         runs=_distinct(launch.run for launch in launches),
@@ -161,12 +166,13 @@ def summary(loaded: Iterable[Launch], entries: tuple[Entry, ...] = ()) -> Summar
         ok=sum(record.outcome.ok for record in records),
         started=max((clean(record.started, 40) for record in records), default=""),
         entries=entries,
+        hardware=tuple(hardware.items())[:CELLS_MOST],
     )
 
 
 def name_machines(runs: Iterable[tuple[str, Summary]]) -> list[tuple[str, Summary]]:
     """Returns the runs, each after its folder, with names of machines that tell all of them apart."""
-    held = [(folder, run, [_machine(each, folder) for each in run.entries]) for folder, run in runs]
+    held = [(folder, run, [_machine(run, each.machine, folder) for each in run.entries]) for folder, run in runs]
     labels = distinguish(machine for _, _, machines in held for machine in machines)
     named = []
     for folder, run, machines in held:
@@ -177,10 +183,10 @@ def name_machines(runs: Iterable[tuple[str, Summary]]) -> list[tuple[str, Summar
     return named
 
 
-def _machine(entry: Entry, folder: str) -> Machine:
-    """Returns what is known of a table's machine; in an older summary, that is its name."""
-    name, _, cards = entry.machine.partition("; ")
-    return entry.hardware or Machine(name or UNNAMED, gpus=cards, run=folder)
+def _machine(run: Summary, name: str, folder: str) -> Machine:
+    """Returns what is known of a machine; in an older summary, that is its name."""
+    processor, _, cards = name.partition("; ")
+    return dict(run.hardware).get(name) or Machine(processor or UNNAMED, gpus=cards, run=folder)
 
 
 def entries(
@@ -193,19 +199,12 @@ def entries(
     partial = [f"partial: {each.missing} of {each.planned} launches missing" for each in counts if each.missing]
     parts = [(THROUGHPUT, each.group, _rates(each)) for each in tables]
     parts += [(ACCURACY, each.group, _accuracies(each)) for each in learned]
-    by_machine: dict[str, list[Row]] = {}
-    for row in (row for _, group, _ in parts for row in group.rows if row.machine):
-        by_machine.setdefault(row.machine, []).append(row)
-    known = {
-        name: identify([launch.record for row in rows for launch in row.launches], min(row.run for row in rows))
-        for name, rows in by_machine.items()
-    }
     return tuple(
         Entry(
             kind=kind,
             workload=f"{group.workload} {group.size} {group.data_kind}",
             title=card.title,
-            machine=(name := next((row.machine for row in group.rows if row.machine), "")),
+            machine=next((row.machine for row in group.rows if row.machine), ""),
             verdict=card.verdict,
             n=_n(group),
             flags=(*partial, *_flags(group, bool(partial))),
@@ -213,7 +212,6 @@ def entries(
             suite=next((clean(record.run["suite"], 40) for record in _records(group) if record.run.get("suite")), ""),
             by=group.by,
             figures=figures,
-            hardware=known.get(name),
         )
         for (kind, group, figures), card in zip(parts, answer.cards, strict=True)
     )
