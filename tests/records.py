@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 STEP_S = {"pytorch": 1.0e-3, "tensorflow": 0.8e-3, "jax": 2.5e-3}
 IMPORT_S = {"pytorch": 1.0, "tensorflow": 2.9, "jax": 0.4}
 COMPILE_S = {"eager": None, "graph": 0.6, "compile": 2.2, "max": 9.0}
-MACHINE = {"cpu": "Example CPU 3000", "cores": 8, "memory_bytes": 32 * 2**30, "gpus": []}
+MACHINE = {
+    "cpu": "Example CPU 3000", "cores": 8, "memory_bytes": 32 * 2**30, "gpus": [],
+    "vendor": "AuthenticAMD", "family": 25, "model": 1, "stepping": 1, "simd": "avx2", "instructions": "0123456789ab",
+    "caches": {"L1d": 2**15, "L1i": 2**15, "L2": 2**19, "L3": 2**25}, "threads_per_core": 1, "hypervisor": "Example",
+}  # fmt: skip
 LOSSES = tuple(4.605 * 0.97**step for step in range(10))
 UPDATES = {"conv1/kernel": 0.012, "conv1/bias": 0.0041, "dense/kernel": 0.0087}
 

@@ -78,7 +78,9 @@ def _locate(kind: Any, value: Any, path: str) -> tuple[str, Any, Any]:
             name = next(key for key, each in value.items() if _is_refused(each, kind))
             value, named = value[name], named + step_into(name)
         elif step["index"] and not names:
-            kind, value, named = get_args(kind)[0], value[int(step["index"])], named + step[0]
+            kinds, place = get_args(kind), int(step["index"])
+            mixed = get_origin(kind) is tuple and Ellipsis not in kinds  # a type for each place
+            kind, value, named = kinds[place if mixed else 0], value[place], named + step[0]
         else:
             at: Any = step["name"] or int(step["index"])
             name = names[at] if names else at

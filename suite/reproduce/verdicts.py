@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-from suite.analysis.records.hardware import machine
+from suite.analysis.records.hardware import SAME, compare, identify, machine
+from suite.analysis.records.machines import Machines
 from suite.analysis.rows.environments import describe_changes
 from suite.analysis.statistics.inference import MARGIN, verdict, welch
 from suite.plan.cell import FRAMEWORKS, Cell
@@ -49,7 +50,9 @@ class Verdict:
 
 def judge(stored: Mapping[Cell, Records], rerun: Mapping[Cell, Records], margin: float = MARGIN) -> dict[Cell, Verdict]:
     """Returns a verdict per stored cell. A cell that is missing in ``rerun`` is not comparable."""
-    judged = {cell: _verdict(records, rerun.get(cell, ()), margin) for cell, records in stored.items()}
+    both = enumerate((stored, rerun))
+    machines = Machines(_key(each, again) for again, runs in both for records in runs.values() for each in records)
+    judged = {cell: _verdict(records, rerun.get(cell, ()), margin, machines) for cell, records in stored.items()}
     elsewhere = [cell for cell in judged if judged[cell].kind == "other machine"]
     return judged | _shapes(elsewhere, stored, rerun)
 
@@ -71,6 +74,9 @@ def differences(stored: Records, rerun: Records) -> list[str]:
         for name, (before, after) in pairs.items()
         if before != after
     ]
+    likeness, why = compare(identify(stored), identify(rerun))
+    if likeness != SAME and len(set(pairs["machine"][0] + pairs["machine"][1])) == 1:  # else the names say it
+        lines.append(f"machine: {why}")
     lines += describe_changes(stored, rerun)
     digests = [_distinct(r.environment.get("digest") for r in records) for records in (stored, rerun)]
     if digests[0] != digests[1] and not lines:
@@ -87,7 +93,12 @@ def _distinct(values: Iterable[object]) -> list[str]:
     return sorted({clean(value) for value in values})
 
 
-def _verdict(stored: Records, rerun: Records, margin: float) -> Verdict:
+def _key(record: Record, again: int) -> tuple[str, Record]:
+    """A record with its run, by which its machine is found; ``again`` is 1 for those of the second run, else 0."""
+    return f"{again} {record.run.get('id')}", record
+
+
+def _verdict(stored: Records, rerun: Records, margin: float, machines: Machines) -> Verdict:
     stored_ok, rerun_ok = ([record for record in records if record.outcome.ok] for records in (stored, rerun))
     if not stored_ok or not rerun_ok:
         statuses = [sorted({record.outcome.status for record in records}) for records in (stored, rerun)]
@@ -100,8 +111,9 @@ def _verdict(stored: Records, rerun: Records, margin: float) -> Verdict:
             name = "data" if field == "data" else "spec"
             return Verdict("not comparable", f"another {name} ({str(before)[:12]}, now {str(after)[:12]})")
     ratio = welch(_rates(rerun_ok), _rates(stored_ok)) if min(len(stored_ok), len(rerun_ok)) > 1 else None
-    if machine(stored_ok[0]) != machine(rerun_ok[0]):
-        return Verdict("other machine")
+    likeness, why = compare(machines.find(*_key(stored_ok[0], 0)), machines.find(*_key(rerun_ok[0], 1)))
+    if likeness != SAME:
+        return Verdict("other machine", why)
     if not ratio:
         return Verdict(
             "inconclusive", "a single launch has no interval", median(_rates(rerun_ok)) / median(_rates(stored_ok))

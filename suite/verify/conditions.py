@@ -10,8 +10,8 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from suite.analysis.records.hardware import machine
 from suite.analysis.records.ledger import PEAK_OF_FEW
+from suite.analysis.records.machines import Machines
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import number as as_number
 from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL
@@ -171,7 +171,8 @@ def _taken_by_line(record: Record) -> float | None:
 
 def device(run: Submission) -> Iterator[Problem]:
     """The machine is one, and its measured peaks are those of its kind."""
-    names = dict.fromkeys(machine(record) for record in run.ok)
+    machines = Machines(("", record) for record in run.ok)
+    names = dict.fromkeys(machines.name("", record) for record in run.ok)
     if len(names) > 1 and not any(record.host for record in run.ok):
         yield Problem(
             FAILED, f"its launches ran on {len(names)} machines: {'; '.join(names)}", "bundle one machine's run"

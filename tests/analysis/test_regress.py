@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.records.load import Launch, LoadError
+from suite.analysis.records.load import Launch, LoadError, load
 from suite.analysis.statistics.regress import changes, threshold
 from suite.compare.__main__ import main
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record
 from tests import records
+from tests.published import numbered
 from tests.records import replace
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -57,6 +58,19 @@ def test_two_runs_on_one_machine_are_needed() -> None:
     elsewhere = {"machine": {"cpu": "Another", "cores": 4}}
     with pytest.raises(LoadError, match="one machine"):
         changes(two(run(), [replace(record, environment=elsewhere) for record in run(first=5)]))
+    newer = {"machine": records.MACHINE | {"family": 26}}
+    with pytest.raises(LoadError, match=r"one machine.*family 25.*family 26"):
+        changes(two(run(), [replace(record, environment=newer) for record in run(first=5)]))
+
+
+def test_published_runs_on_two_processors_of_one_name_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    epyc, another, too = (str(numbered(number)) for number in ("0023", "0029", "0011"))
+    assert main([epyc, another, "--fail-if", "slower=5%"]) == 2
+    refused = capsys.readouterr()
+    assert "203 GFLOP/s" in refused.err
+    assert refused.out == ""
+    found, _ = changes(load([Path(epyc), Path(too)]).launches)
+    assert [change.slower(0.05) for change in found] == [False] * 3
 
 
 @pytest.mark.parametrize("text", ["slower", "slower=5", "faster=5%", "slower=-5%", "slower=100%"])

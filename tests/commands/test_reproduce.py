@@ -21,7 +21,7 @@ from tests.launches import StandIn
 from tests.records import replace
 from workloads.data import progress
 
-ELSEWHERE = {"cpu": "Another CPU", "cores": 64, "memory_bytes": 1, "gpus": []}
+ELSEWHERE = records.MACHINE | {"cpu": "Another CPU", "cores": 64}
 
 WORKER = """
 from tests import records
@@ -112,6 +112,9 @@ def test_on_another_machine_the_ratios_between_frameworks_count(jax: float, kind
     found = judge(stored, again)
     assert {verdict.kind for verdict in found.values()} == {kind}
     assert {verdict.good for verdict in found.values()} == {kind == "shape reproduced"}
+    newer = {"environment": {"machine": records.MACHINE | {"family": 26}}}
+    found = judge(stored, launched("pytorch", 3.0, **newer) | launched("jax", jax, **newer))
+    assert {verdict.kind for verdict in found.values()} == {kind}, "a processor of that name, and of another generation"
     lone = judge(launched("jax"), launched("jax", **other))
     assert [verdict.kind for verdict in lone.values()] == ["not comparable"]
 

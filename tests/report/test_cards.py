@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_page import Page
@@ -13,7 +14,7 @@ from suite.analysis.rows.groups import group
 from suite.record.record import Outcome, Record
 from suite.report.html.cards import cards
 from suite.report.html.site import page
-from suite.report.html.summary import THROUGHPUT, Entry, Summary, SummaryError, entries, read, summary
+from suite.report.html.summary import THROUGHPUT, Entry, Summary, SummaryError, entries, name_machines, read, summary
 from suite.report.plots.card import draw_card
 from suite.report.tables.frame import table
 from suite.report.text.answer import answer
@@ -106,6 +107,23 @@ def test_other_machines_and_sizes_get_cards_of_their_own() -> None:
     assert "Other CPU, 4 cores; GPU" in found[0].machine
 
 
+def test_processors_of_one_name_share_neither_card_nor_trend() -> None:
+    def on(name: str, **facts: Any) -> tuple[str, Summary]:
+        machine = {"machine": records.MACHINE | facts}
+        return run(name, [replace(each, environment=each.environment | machine) for each in records.launches(n=1)])
+
+    runs = [on("c", model=17), on("b"), on("a")]
+    newer, older = cards(name_machines(runs))
+    assert (newer.trend, older.trend and len(older.trend.rows)) == (None, 2)
+    assert ("model 17" in newer.machine, "model 1)" in older.machine) == (True, True)
+    assert "3 runs on 2 machines" in page(runs)
+    plain = [(name, replace(each, hardware=())) for name, each in runs]
+    found = cards(name_machines(plain))
+    assert [card.trend for card in found] == [None] * 3, "older summaries do not say which machine it was"
+    assert len({card.machine for card in found}) == 3
+    assert "3 runs on 3 machines" in page(plain)
+
+
 SPOILT = (
     {"n": 3}, {"n": [1, True]}, {"flags": [1]}, {"verdict": None}, {"figures": "none"},
     {"figures": [{"cell": "a", "framework": "jax", "version": "", "values": [float("nan")]}]},
@@ -124,6 +142,9 @@ def test_a_summary_survives_json_and_what_is_none_is_refused(tmp_path: Path) -> 
     for spoil in SPOILT:
         with pytest.raises(SummaryError, match="is no summary: entries"):
             reread(json.dumps(data | {"entries": [data["entries"][0] | spoil]}))
+    for spoil in ({"cpu": 1}, {"cpu": "x", "peaks": [["x", -1]]}):
+        with pytest.raises(SummaryError, match="is no summary: hardware"):
+            reread(json.dumps(data | {"hardware": [["x", spoil]]}))
     hostile = reread(json.dumps(data | {"runs": [HOSTILE]}))
     assert "\x1b" not in hostile.runs[0]
     del data["entries"], data["started"]

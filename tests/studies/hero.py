@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=OUTPUT, metavar="FILE", help=f"PNG or SVG; default: {OUTPUT}")
     options = parser.parse_args(arguments)
     paths, _ = find(options.run, options.storage)
-    groups = [each for path in paths for each in group(load([path]).launches)]
+    groups = group(load(paths).launches)
     if len(machines := sorted({row.machine for each in groups for row in each.rows})) > 1:
         parser.error(f"the runs are of {len(machines)} machines, whose figures do not belong side by side: {machines}")
     tables = [table(each) for each in groups if not trains_to_the_end(each)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from suite.compare.__main__ import main
-from suite.report.html.leaderboards import PAGE
+from suite.report.html.leaderboards import PAGE, page
 from suite.report.html.standings import FILE, Standings
 from suite.report.html.stored import read
 from tests.documents import ROOT
@@ -41,15 +42,15 @@ def bundles(tmp_path: Path) -> list[str]:
 def test_each_machine_gets_a_report_and_each_kind_a_board(tmp_path: Path, bundles: list[str]) -> None:
     site = tmp_path / "site"
     assert main(["--publish", str(site), *bundles]) == 0
-    page = (site / PAGE).read_text(encoding="utf-8")
+    text = (site / PAGE).read_text(encoding="utf-8")
     for words in ("Intel(R) Xeon(R) Processor, 2 cores", "AMD EPYC, 2 cores", tampering.MADE_BY_HAND,
                   "are not ranked against each other", "python -m suite.submit", "Ranges over runs"):  # fmt: skip
-        assert words in page, words
+        assert words in text, words
     for name in (INTEL, AMD, AMD_TOO, GPU):
-        assert f'href="{name}/report.html"' in page
-        assert f'href="{name}/{name}.bundle"' in page
+        assert f'href="{name}/report.html"' in text
+        assert f'href="{name}/{name}.bundle"' in text
         assert (site / name / f"{name}.bundle").read_bytes() == (tmp_path / f"{name}.bundle").read_bytes()
-    assert "http" not in page.replace("http-equiv", "")
+    assert "http" not in text.replace("http-equiv", "")
     assert PAGE in (site / "index.html").read_text(encoding="utf-8")
 
 
@@ -64,6 +65,18 @@ def test_a_row_has_its_verdict_within_the_run_and_its_price(tmp_path: Path, bund
     assert all(row.n == 6 and row.price is None for row in amd.rows)
     assert all(row.price and row.verdict == "not tested" for row in gpu.rows), "two launches are not tested"
     assert gpu.kind == tampering.MADE_BY_HAND
+
+
+def test_processors_of_one_name_have_boards_of_their_own(tmp_path: Path, bundles: list[str]) -> None:
+    site = tmp_path / "site"
+    assert main(["--publish", str(site), bundles[1]]) == 0
+    one = read(site / AMD / FILE, Standings)
+    assert one.hardware
+    newer = replace(one.hardware, run="another", peaks=tuple((name, 2 * peak) for name, peak in one.hardware.peaks))
+    text = page([("a", one), ("b", replace(one, run="another", hardware=newer))])
+    assert "on 2 kinds of devices" in text
+    assert "(192 GFLOP/s), 2 cores" in text
+    assert "on 1 kind of devices" in page([("a", one), ("b", one)])
 
 
 def test_the_documentation_says_how_large_a_bundle_is(bundles: list[str]) -> None:
@@ -103,7 +116,7 @@ def test_a_strangers_standings_are_left_out_or_escaped(tmp_path: Path, bundles: 
     data |= {"kind": "<script>alert(1)</script>", "bundle": "javascript:alert(1)"}
     (site / AMD / FILE).write_text(json.dumps(data), encoding="utf-8")
     assert main(["--publish", str(site), bundles[2]]) == 0
-    page = (site / PAGE).read_text(encoding="utf-8")
-    assert "<script>alert" not in page
-    assert 'href="javascript' not in page
-    assert f"{INTEL}/report.html" not in page
+    text = (site / PAGE).read_text(encoding="utf-8")
+    assert "<script>alert" not in text
+    assert 'href="javascript' not in text
+    assert f"{INTEL}/report.html" not in text

@@ -35,7 +35,7 @@ def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: b
     if not across and row.machine != other.machine:
         return "they ran on different machines"
     for each in (row, other):
-        if len(each.machines) > 1:
+        if each.ok and len(each.machines) > 1:
             return f"the launches of {each.cell.id} ran on hosts of several kinds ({'; '.join(each.machines)})"
         if len(each.effective_batches) > 1:
             return f"the launches of {each.cell.id} had several batches ({', '.join(map(str, each.effective_batches))})"

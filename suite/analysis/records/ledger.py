@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import TypeVar
 
-from suite.analysis.records.hardware import machine
+from suite.analysis.records.machines import Machines
 from suite.catalog.phases import PHASES
 from suite.record.parts.history import Ledger
 from suite.record.record import Phase, Record
 
 Key = TypeVar("Key")
+Device = tuple[str, str, int]  # machine, precision, and number of devices
 
 #: A launch with a problem is flagged so, and its row is not ranked.
 UNACCOUNTED = "unaccounted"
@@ -64,10 +65,13 @@ def problems(record: Record, peak: float | None = None) -> list[str]:
 
 def find_unaccounted(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, str]:
     """The first problem of each row that has one, and how many of its launches have any."""
-    peaks = _peaks(record for records in rows.values() for record in records)
+    every = [record for records in rows.values() for record in records]
+    machines = Machines((_run(record), record) for record in every)
+    devices = {id(record): _device(record, machines) for record in every}
+    peaks = _peaks((devices[id(record)], record) for record in every)
     found: dict[Key, str] = {}
     for key, records in rows.items():
-        named = [words[0] for record in records if (words := problems(record, peaks.get(_device(record))))]
+        named = [words[0] for record in records if (words := problems(record, peaks.get(devices[id(record)])))]
         named += [] if named else _order(records)
         if named:
             several = f" ({len(named)} of {len(records)} launches)" if len(records) > 1 else ""
@@ -75,16 +79,20 @@ def find_unaccounted(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, str]:
     return found
 
 
-def _device(record: Record) -> tuple[str, str, int]:
-    return machine(record), record.cell.precision, record.cell.devices
+def _run(record: Record) -> str:
+    return str(record.run.get("id", ""))
 
 
-def _peaks(records: Iterator[Record]) -> dict[tuple[str, str, int], float]:
+def _device(record: Record, machines: Machines) -> Device:
+    return machines.name(_run(record), record), record.cell.precision, record.cell.devices
+
+
+def _peaks(records: Iterator[tuple[Device, Record]]) -> dict[Device, float]:
     """The highest measured rate of each device and precision for which enough launches have one."""
-    measured: dict[tuple[str, str, int], list[float]] = {}
-    for record in records:
+    measured: dict[Device, list[float]] = {}
+    for device, record in records:
         if (rate := _positive(record.settings.get("peak_flops_per_s"))) is not None:
-            measured.setdefault(_device(record), []).append(rate)
+            measured.setdefault(device, []).append(rate)
     return {device: max(rates) for device, rates in measured.items() if len(rates) >= PEAKS_LEAST}
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from suite.analysis.records.hardware import machine
 from suite.analysis.records.load import Launch
+from suite.analysis.records.machines import Machines
 from suite.analysis.rows.axes import AXES, order
 from suite.analysis.rows.conditions import Conditions, conditions
 from suite.analysis.rows.disturbed import flags_of, say_too_busy, select_counting
@@ -69,6 +69,7 @@ class Row:
     cell: Cell
     launches: tuple[Launch, ...]
     control: tuple[Launch, ...] = ()  # a second copy of the cell, in the same blocks
+    machines: tuple[str, ...] = ()  # the names of those that they ran on, each of one machine of the comparison
     busy: str = ""
 
     @property
@@ -144,17 +145,10 @@ class Row:
         """The samples per update of the successful launches, each once."""
         return sorted({record.effective_batch for record in self.ok})
 
-    @cached_property
-    def machines(self) -> list[str]:
-        """The machines of the successful launches, each once."""
-        return [name for name in dict.fromkeys(map(machine, self.ok)) if name]
-
-    @cached_property
+    @property
     def machine(self) -> str:
         """Processor, cores and GPUs that the launches ran on; empty if no record names them."""
-        # A launch that failed early does not know its GPUs.
-        records = self.ok or [launch.record for launch in self.launches]
-        return "; ".join(name for name in dict.fromkeys(map(machine, records)) if name)
+        return "; ".join(self.machines)
 
 
 @dataclass(frozen=True)
@@ -247,6 +241,7 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
     runs = Runs(launches)
     ranks = {run: rank for rank, run in enumerate(runs.launches if across else sorted(runs.launches))}
     axis_order = order(AXES[by])
+    machines = Machines((launch.run, launch.record) for launch in launches)
 
     def sort_key(row: Row) -> tuple[Any, ...]:
         return (*axis_order(row), ranks[row.run]) if by == "machine" else (ranks[row.run], *axis_order(row))
@@ -254,7 +249,8 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
     busy = {run: say_too_busy([each.record for each in of_run]) for run, of_run in runs.launches.items()}
     groups = []
     for (workload, _, _, kind, data, own_spec), by_row in by_group.items():
-        rows = sorted((_row(run, cell, each, busy[run]) for (run, cell), each in by_row.items()), key=sort_key)
+        made = (_row(run, cell, each, machines, busy[run]) for (run, cell), each in by_row.items())
+        rows = sorted(made, key=sort_key)
         size = "-and-".join(size for size in SIZES if any(row.cell.size == size for row in rows))
         specs = sorted({_spec(launch) for each in by_row.values() for launch in each} - {""})
         spec = " and ".join(digest[:12] for digest in specs) if by == "size" else own_spec
@@ -302,9 +298,12 @@ def _nearest_group(launch: Launch, by_group: Mapping[GroupKey, Mapping[RowKey, l
     return next(iter([*same_cell, *same_run, *candidates]), own_key)
 
 
-def _row(run: str, cell: Cell, launches: Iterable[Launch], busy: str) -> Row:
+def _row(run: str, cell: Cell, launches: Iterable[Launch], machines: Machines, busy: str) -> Row:
     ordered = sorted(launches, key=lambda launch: (launch.record.block, launch.record.launch))
     control = tuple(launch for launch in ordered if launch.record.control)
     # A control without the cell that it controls counts as ordinary launches.
     ordinary = tuple(launch for launch in ordered if not launch.record.control) or control
-    return Row(run, cell, ordinary, control if ordinary != control else (), busy)
+    # A launch that failed early does not know its GPUs.
+    known = [each for each in ordinary if each.record.outcome.ok] or ordinary
+    names = dict.fromkeys(machines.name(run, each.record) for each in known)
+    return Row(run, cell, ordinary, control if ordinary != control else (), tuple(filter(None, names)), busy)

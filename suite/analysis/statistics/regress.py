@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from suite.analysis.records.hardware import machine
+from suite.analysis.records.hardware import SAME, compare
 from suite.analysis.records.load import Launch, LoadError
+from suite.analysis.records.machines import Machines
 from suite.analysis.statistics.inference import LEVEL, Paired, holm, welch
 from suite.plan.cell import Cell
 from suite.record.record import Record
@@ -48,6 +49,7 @@ def changes(launches: Iterable[Launch]) -> tuple[list[Change], list[str]]:
 
     Raises `LoadError` unless the launches are of two runs on one machine.
     """
+    launches = list(launches)
     runs: dict[str, dict[Cell, list[Record]]] = {}
     for launch in launches:
         if not launch.record.control:
@@ -55,10 +57,7 @@ def changes(launches: Iterable[Launch]) -> tuple[list[Change], list[str]]:
     if len(runs) != 2:
         raise LoadError(f"--fail-if compares two runs, BASE and NEW; {len(runs)} were given")
     base, new = runs.values()
-    of_both = [record for run in (base, new) for records in run.values() for record in records]
-    machines = {machine(record) for record in of_both if record.outcome.ok}
-    if len(machines) > 1:
-        raise LoadError("--fail-if needs both runs from one machine: a slower machine is no regression")
+    _check_machines(launches)
     tested: list[tuple[Cell, Paired]] = []
     notes = [f"{cell.id}: not in both runs" for cell in {**base, **new} if not (cell in base and cell in new)]
     for cell in (cell for cell in base if cell in new):
@@ -69,6 +68,17 @@ def changes(launches: Iterable[Launch]) -> tuple[list[Change], list[str]]:
     corrected = holm([test.p for _, test in tested])
     cells = zip(tested, corrected, strict=True)
     return [Change(cell, test.value, test.low, test.high, p) for (cell, test), p in cells], notes
+
+
+def _check_machines(launches: Iterable[Launch]) -> None:
+    """Raises `LoadError` with what differs, unless one machine measured all of them, as far as anybody can know."""
+    pairs = [(launch.run, launch.record) for launch in launches if launch.record.outcome.ok]
+    machines = Machines(pairs)
+    found = list(dict.fromkeys(machines.find(*pair) for pair in pairs))
+    for each in found[1:]:
+        likeness, why = compare(found[0], each)
+        if likeness != SAME:
+            raise LoadError(f"--fail-if needs both runs from one machine, as a slower one is no regression: {why}")
 
 
 def _obstacle(base: Sequence[Record], new: Sequence[Record]) -> str:

@@ -19,6 +19,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from suite.record.parts.processor import describe_processor
+
 #: Beginnings of the environment variables that a record holds, since they change what is computed or how fast.
 PREFIXES = (
     "ATEN_", "CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GOMP_", "JAX_", "KERAS_", "KMP_", "MALLOC_", "MKL_", "NCCL_",
@@ -93,12 +95,9 @@ def _normal(distribution: str) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """Processor model, cores that this process may use, and memory of the machine in bytes."""
-    return {
-        "cpu": _processor(),
-        "cores": len(own_cores()),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-    }
+    """The processor (`describe_processor`), cores that this process may use, and memory of the machine in bytes."""
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {**describe_processor(), "cores": len(own_cores()), "memory_bytes": memory_bytes}
 
 
 def own_cores() -> list[int]:
@@ -176,12 +175,3 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a user id without a name, as containers have it
         return ""
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.machine()

@@ -16,7 +16,7 @@ from suite.record.text import clean
 from suite.report.format.names import SETTING_NAMES, counts
 from suite.report.format.names import framework as named
 from suite.report.format.text import capital
-from suite.report.html.summary import ACCURACY, FRAMEWORK, Entry, Figure, Summary
+from suite.report.html.summary import ACCURACY, FRAMEWORK, UNNAMED, Entry, Figure, Summary
 from suite.report.plots import card as drawing
 
 #: Runs in a trend, at most: the newest.
@@ -86,7 +86,7 @@ def _card(answers: Sequence[Answer], number: int, looks: dict[str, str] | None) 
     rest = [each for each in others if each not in questions.values()]
     return Card(
         title=f"{capital(entry.title)}: {'training to the end' if entry.kind == ACCURACY else 'throughput'}",
-        machine=entry.machine or "machine not recorded",
+        machine=entry.machine or UNNAMED,
         best=_line(*best),
         picture=_picture(entry, number, looks),
         further=[_line(*each) for each in questions.values()],

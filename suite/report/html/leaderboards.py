@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from suite.analysis.records.load import REPORT
+from suite.analysis.records.machines import distinguish
 from suite.analysis.rows.wording import DASH, NONE, figure, fill
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
@@ -47,8 +48,10 @@ class Board:
 def page(found: Sequence[tuple[str, Standings]]) -> str:
     """Returns the page; kinds of device with more runs come first, and rows in the order of their dates."""
     kinds: dict[str, list[tuple[str, Standings]]] = {}
+    labels = distinguish(each.hardware for _, each in found if each.hardware)
     for folder, each in sorted(found, key=lambda one: (one[1].date, one[0])):
-        kinds.setdefault(clean(each.kind, 80), []).append((folder, each))
+        kind = each.hardware.processor(labels[each.hardware]) if each.hardware else each.kind
+        kinds.setdefault(clean(kind, 120), []).append((folder, each))
     ordered = sorted(kinds.items(), key=lambda each: (-len(each[1]), each[0]))
     return render(
         "leaderboards.html.jinja",

@@ -22,7 +22,7 @@ from suite.report.html.cards import cards
 from suite.report.html.document import GENERATOR, PageTable, render
 from suite.report.html.folder import INDEX, MARK, stage_files
 from suite.report.html.stored import scan as stored
-from suite.report.html.summary import Summary, SummaryError, read
+from suite.report.html.summary import Summary, SummaryError, name_machines, read
 from suite.report.plots.style.vectors import style_of
 
 COLUMNS = ("run", "date", "workloads", "launches", "cells", "data", "machine", "versions")
@@ -86,6 +86,7 @@ def page(runs: Sequence[tuple[str, Summary]], boards: bool = False, released: bo
 
     With ``boards`` it leads to the leaderboards of submitted runs, and with ``released`` to the page of releases.
     """
+    runs = name_machines(runs)
     rows = [[clean(folder, 100), *_texts(run)] for folder, run in runs]
     machines = len({name for _, run in runs for name in run.machines})
     looks: dict[str, str] = {}

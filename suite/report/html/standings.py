@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from msgspec import Meta
 
-from suite.analysis.records.hardware import processor
+from suite.analysis.records.hardware import Machine, identify, processor
 from suite.analysis.records.load import LoadError
 from suite.analysis.rows.groups import Row
 from suite.analysis.rows.metrics import Prices
@@ -57,7 +57,10 @@ class Standing:
 
 @dataclass(frozen=True)
 class Standings:
-    """The rows of a bundle. ``kind`` is the kind of device, ``checked`` what the rules said, ``bundle`` its address."""
+    """The rows of a bundle. ``kind`` is the kind of device, ``checked`` what the rules said, ``bundle`` its address.
+
+    ``hardware`` is what is known of the machine where the device is a processor; older files do not say.
+    """
 
     run: Text
     kind: Text
@@ -65,6 +68,7 @@ class Standings:
     checked: Text
     bundle: Text
     rows: Annotated[tuple[Standing, ...], Meta(max_length=ROWS_MOST)]
+    hardware: Machine | None = None
 
 
 def write(folder: Path, bundle: Path, checked: str, tables: Sequence[Table], price_hour: float | None) -> None:
@@ -81,7 +85,9 @@ def write(folder: Path, bundle: Path, checked: str, tables: Sequence[Table], pri
     inside = path.is_relative_to(site)
     address = f"../{path.relative_to(site).as_posix()}" if inside else clean(bundle.name, 200)
     run = clean(record.run.get("id", ""), 80)
-    made = Standings(run, kind(record), clean(record.started, 40)[:10], checked, quote(address), rows)
+    records = [each for table, _ in found for row in table.group.rows for each in row.ok]
+    hardware = identify(records, run) if kind(record) == processor(record) else None
+    made = Standings(run, kind(record), clean(record.started, 40)[:10], checked, quote(address), rows, hardware)
     with stage_files(folder, ours=True) as place:
         (place / FILE).write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
         if not inside:

@@ -15,8 +15,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from suite.analysis.accuracy.comparison import AccuracyComparison, training_histories
-from suite.analysis.records.hardware import gpus, processor
+from suite.analysis.records.hardware import Machine, gpus, processor
 from suite.analysis.records.load import SUMMARY, Launch
+from suite.analysis.records.machines import Machines, distinguish
 from suite.analysis.rows.disturbed import flags_of
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.rows.missing import Count
@@ -34,6 +35,7 @@ CELLS_MOST, VALUES_MOST = 100, 1000
 
 THROUGHPUT, ACCURACY = "throughput", "accuracy"
 FRAMEWORK = "framework"
+UNNAMED = "machine not recorded"
 
 Number = Annotated[int, Meta(ge=0, lt=10**9)]
 Value = Annotated[float, Meta(ge=0, lt=1e15)]
@@ -83,8 +85,8 @@ class Entry:
 class Summary:
     """``runs`` are the ids of the compared runs, ``dates`` the first and last day; counts are of all launches.
 
-    ``started`` is when the last launch started, ``entries`` what the index shows of each table. Older summaries have
-    neither.
+    ``started`` is when the last launch started, ``entries`` what the index shows of each table, and ``hardware`` what
+    is known of each machine, after its name. Older summaries have none of these.
     """
 
     runs: tuple[str, ...]
@@ -99,6 +101,7 @@ class Summary:
     ok: Number
     started: str = ""
     entries: Annotated[tuple[Entry, ...], Meta(max_length=CELLS_MOST)] = ()
+    hardware: Annotated[tuple[tuple[str, Machine], ...], Meta(max_length=CELLS_MOST)] = ()
 
     def to_json(self) -> str:
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
@@ -145,6 +148,11 @@ def summary(loaded: Iterable[Launch], entries: tuple[Entry, ...] = ()) -> Summar
     records = [launch.record for launch in launches]
     # A launch that failed early does not know the device.
     known = [record for record in records if record.outcome.ok] or records
+    machines = Machines((launch.run, launch.record) for launch in launches)
+    hardware: dict[str, Machine] = {}
+    for launch in launches:
+        if launch.record.outcome.ok and (name := machines.name(launch.run, launch.record)):
+            hardware.setdefault(name, machines.find(launch.run, launch.record))
     days = sorted({clean(record.started, 40)[:10] for record in records if record.started})
     return Summary(
         runs=_distinct(launch.run for launch in launches),
@@ -159,7 +167,27 @@ def summary(loaded: Iterable[Launch], entries: tuple[Entry, ...] = ()) -> Summar
         ok=sum(record.outcome.ok for record in records),
         started=max((clean(record.started, 40) for record in records), default=""),
         entries=entries,
+        hardware=tuple(hardware.items())[:CELLS_MOST],
     )
+
+
+def name_machines(runs: Iterable[tuple[str, Summary]]) -> list[tuple[str, Summary]]:
+    """Returns the runs, each after its folder, with names of machines that tell all of them apart."""
+    held = [(folder, run, [_machine(run, each.machine, folder) for each in run.entries]) for folder, run in runs]
+    labels = distinguish(machine for _, _, machines in held for machine in machines)
+    named = []
+    for folder, run, machines in held:
+        pairs = zip(run.entries, machines, strict=True)
+        entries = tuple(replace(entry, machine=each.name(labels[each])) for entry, each in pairs)
+        processors = _distinct(each.processor(labels[each]) for each in machines if each.cpu != UNNAMED)
+        named.append((folder, replace(run, entries=entries, machines=processors or run.machines)))
+    return named
+
+
+def _machine(run: Summary, name: str, folder: str) -> Machine:
+    """Returns what is known of a machine; in an older summary, that is its name."""
+    processor, _, cards = name.partition("; ")
+    return dict(run.hardware).get(name) or Machine(processor or UNNAMED, gpus=cards, run=folder)
 
 
 def entries(

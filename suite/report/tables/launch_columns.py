@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Any
 
-from suite.analysis.records.hardware import machine
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.disturbed import flags_of
 from suite.analysis.rows.wording import NONE
@@ -111,7 +110,7 @@ COLUMNS: tuple[Column, ...] = (
            lambda launch: _text(launch.record.workload, "digest")),
     Column("environment_digest", TEXT, "SHA-256", "digest of all installed packages and versions",
            lambda launch: _text(launch.record.environment, "digest")),
-    Column("machine", TEXT, "", "processor, cores, GPUs", lambda launch: intern(machine(launch.record))),
+    Column("machine", TEXT, "", "processor, cores, GPUs"),
     *(column for each in PHASES.values() if each.of_every_cell for column in _of_phase(each.name, each.meaning)),
     Column("local_samples_per_s", NUMBER, "samples/s",
         f"{PHASES['local'].meaning}, of several devices"),

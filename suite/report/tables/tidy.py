@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 import pandas as pd
 
 from suite.analysis.records.load import Launch
+from suite.analysis.records.machines import Machines
 from suite.analysis.statistics.inference import quartiles
 from suite.analysis.statistics.serving import FIGURES
 from suite.catalog.setting import TEXT, WHOLE
@@ -26,10 +28,12 @@ def launch_frame(loaded: Iterable[Launch]) -> pd.DataFrame:
     declared = columns()
     known = [each.name for each in declared]  # no name of a function: Python 3.12.1 would not find it below
     values_by_name: dict[str, list[Any]] = {name: [] for name in known}
-    count = 0
+    launches, count = list(loaded), 0
+    machines = Machines((launch.run, launch.record) for launch in launches)
     # By columns, since rows of tens of thousands of launches take several times the memory.
-    for count, launch in enumerate(loaded, 1):
-        for name, value in _row(launch, declared).items():
+    for count, launch in enumerate(launches, 1):
+        machine = intern(machines.name(launch.run, launch.record))
+        for name, value in (_row(launch, declared) | {"machine": machine}).items():
             values = values_by_name.setdefault(name, [])
             values += [None] * (count - 1 - len(values))  # launches that did not have it
             values.append(value)

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from suite.analysis.accuracy.comparison import AccuracyComparison
-from suite.analysis.records.hardware import gpus, processor
-from suite.analysis.rows.groups import Group
+from suite.analysis.records.hardware import gpus
+from suite.analysis.rows.groups import Group, Row
 from suite.analysis.statistics.control import doubtful
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.sequential import launches_needed
 from suite.analysis.statistics.speedups import Speedup
-from suite.record.record import Record
 from suite.report.format.names import count, framework, number, times, workload
 from suite.report.format.text import capital
 from suite.report.tables.frame import Table
@@ -97,8 +96,8 @@ def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) 
     sentences = _choose_sentences([*timed, *accuracies], [*grown, best_setting(other_gains), *shorter], speeds)
     sentences += [words] if (words := switches(every_gain)) else []
     groups = [*(table.group for table in tables), *(each.group for each in learned)]
-    machines = [_machine(record) for group in groups for row in group.rows for record in row.ok[:1]]
-    words = "; ".join(dict.fromkeys(name for name in machines if name))
+    machines = [_machine(row) for group in groups for row in group.rows if row.ok and row.machines]
+    words = "; ".join(dict.fromkeys(machines))
     return Answer(tuple(f"{capital(text)}." for text in sentences), tuple(cards), words)
 
 
@@ -167,10 +166,9 @@ def _absent(group: Group) -> str:
     return "".join(f"; {framework(name)} has no result ({', '.join(words)})" for name, words in ended.items())
 
 
-def _machine(record: Record) -> str:
-    """Returns processor, cores and GPUs in words; empty if the record does not say."""
-    name, cards = processor(record), gpus(record)
-    if not name:
-        return ""
-    on_cpu = record.settings.get("device") == "cpu"
-    return f"{name}, {f'{cards} (not used)' if on_cpu else cards}" if cards else f"{name}, no GPU"
+def _machine(row: Row) -> str:
+    """Returns processor, cores and GPUs in words, of the first of several machines."""
+    name = row.machines[0].replace("; ", ", ", 1)
+    if not gpus(row.ok[0]):
+        return f"{name}, no GPU"
+    return f"{name} (not used)" if row.ok[0].settings.get("device") == "cpu" else name

@@ -149,7 +149,9 @@ class Local:
 def _kind(gpus: Sequence[str]) -> str:
     """The hardware of this host in words."""
     hardware = machine()
+    about = [f"{name} {hardware[name]}" for name in ("family", "model", "stepping") if name in hardware]
+    processor = f"{hardware['cpu']} ({', '.join(about)})" if about else hardware["cpu"]
     counted = Counter(gpus)
     return "; ".join(
-        [f"{hardware['cpu']}, {hardware['cores']} cores", *(f"{count} x {name}" for name, count in counted.items())]
+        [f"{processor}, {hardware['cores']} cores", *(f"{count} x {name}" for name, count in counted.items())]
     )
