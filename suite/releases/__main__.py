@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from suite.catalog.defects import DEFECTS, PLACES, find_defects
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import INSTALLED
 from suite.plan.command.choice import one_of
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for framework, release in _parse_names(options.framework, options.remove):
             print(f"{framework} {release}: removed, {remove(framework, release) / 1e6:,.0f} MB")
         for framework, release in _parse_names(options.framework, options.build):
+            for defect in find_defects(framework, release):
+                print(f"{framework} {release} {defect}", flush=True)
             build(framework, release, lambda text: print(text, flush=True))
         if not options.build and not options.remove:
             _list(options.framework)
@@ -95,15 +98,18 @@ def _view(framework: str) -> View:
         made = there.get(each.version)
         download = "" if each.size is None else f"{each.size / 1e6:,.0f} MB"
         fits = ", ".join(f"3.{minor}" for minor in each.minors) or "none"
-        rows.append([each.version, each.day, fits, download, *(_of(made) if made else ("", "", ""))])
-    headers = ["release", "published", "fits Python", declared.wheels, "built with Python", "size", "lock"]
+        defects = find_defects(framework, each.version)
+        known = "; ".join(dict.fromkeys(f"{defect.kind} {PLACES[defect.device]}" for defect in defects))
+        rows.append([each.version, each.day, fits, download, *(_of(made) if made else ("", "", "")), known])
+    headers = ["release", "published", "fits Python", declared.wheels, "built with Python", "size", "lock", "known"]
     here = ", ".join(python.version for python in pythons())
     notes = [
         f"Pythons of this machine: {here}. The suite supports {declared.title} from {declared.oldest} on.",
         f"In {folder()}.",
+        *(f"{defect.releases}: {defect}." for defect in reversed(DEFECTS) if defect.framework == framework),
     ]
     return View(
-        f"Releases of {declared.title}", Grid(headers, rows, [LEFT, LEFT, LEFT, RIGHT, LEFT, RIGHT, LEFT]), notes
+        f"Releases of {declared.title}", Grid(headers, rows, [LEFT, LEFT, LEFT, RIGHT, LEFT, RIGHT, LEFT, LEFT]), notes
     )
 
 

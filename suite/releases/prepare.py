@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from suite.catalog.defects import find_defects
 from suite.plan.settings.frameworks import interpreter_variable
 from suite.releases.environments import build, find
 from suite.releases.tools import ReleaseError
@@ -21,6 +22,8 @@ def prepare(releases: Iterable[tuple[str, str]], say: Callable[[str], None]) -> 
     for framework, release in releases:
         if not release:
             continue
+        for defect in find_defects(framework, release):
+            say(f"{framework} {release} {defect}")
         variable = interpreter_variable(framework, release)
         made = None if os.environ.get(variable) else build(framework, release, say)
         if made:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from suite.analysis.records.defects import UNSOUND_RELEASE, unsound
 from suite.analysis.records.hardware import machine
 from suite.analysis.records.ledger import UNACCOUNTED, problems
 from suite.analysis.records.load import Launch
@@ -263,6 +264,7 @@ def flags_of(record: Record) -> tuple[str, ...]:
     train = record.phases.get("train")
     read = ["unsteady"] if train and not train.steady else []
     read += [UNACCOUNTED] if problems(record) else []
+    read += [UNSOUND_RELEASE] if unsound(record) else []
     return tuple(dict.fromkeys([*(clean(flag, 40) for flag in record.flags), *read]))
 
 

@@ -11,8 +11,8 @@ from sys import intern
 from typing import Any
 
 from suite.analysis.records.hardware import machine
-from suite.analysis.records.ledger import UNACCOUNTED, problems
 from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import flags_of
 from suite.analysis.rows.wording import NONE
 from suite.catalog.metrics import METRICS, Metric
 from suite.catalog.phases import PHASES
@@ -59,11 +59,6 @@ def of_setting(name: str) -> Column:
     )  # fmt: skip
 
 
-def _flags(launch: Launch) -> str:
-    record = launch.record
-    return " ".join([*(clean(flag, 40) for flag in record.flags), *([UNACCOUNTED] if problems(record) else [])])
-
-
 def _text(facts: Mapping[str, Any], name: str, limit: int = 80) -> str:
     return intern(clean(facts.get(name, ""), limit))  # which many launches share
 
@@ -108,7 +103,8 @@ COLUMNS: tuple[Column, ...] = (
            lambda launch: clean(launch.record.started, 40)),
     Column("status", TEXT, "", "`ok`, or how else the launch ended", lambda launch: launch.record.outcome.status),
     Column("reason", TEXT, "", "reason, if the status is not `ok`", lambda launch: clean(launch.record.outcome.reason)),
-    Column("flags", TEXT, "", "problems while it ran, separated by spaces", _flags),
+    Column("flags", TEXT, "", "problems while it ran, separated by spaces",
+           lambda launch: " ".join(flags_of(launch.record))),
     Column("data_kind", TEXT, "", "`real` or `synthetic`", lambda launch: _text(launch.record.data, "kind", 20)),
     Column("data_digest", TEXT, "SHA-256", "digest of the data", lambda launch: _text(launch.record.data, "digest")),
     Column("spec_digest", TEXT, "SHA-256", "digest of the sizes and hyperparameters",
