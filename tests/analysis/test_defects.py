@@ -15,6 +15,7 @@ from suite.analysis.rows.groups import flags_of
 from suite.catalog.defects import DEFECTS, PLACES, SLOW, UNSOUND, Defect, find_defects
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import version_key
+from suite.doctor.checks import NOTE, OK, WARNING, frameworks
 from suite.record.record import Record
 from suite.report.tables.words import foot_lines
 from tests import records
@@ -119,3 +120,20 @@ def test_published_launches_of_such_releases_are_read_and_flagged() -> None:
     flagged = {key for key, each in flags.items() if UNSOUND_RELEASE in each}
     assert flagged == {("jax", "0.6.2"), ("jax", "0.10.2")}
     assert len(flags) >= 12
+
+
+@pytest.mark.parametrize(
+    ("version", "devices", "worst"),
+    [
+        ("0.10.2", [], WARNING),
+        ("0.11.1", [], NOTE),
+        ("0.10.2", [{"name": "A GPU", "compute_capability": "9.0"}], NOTE),
+        ("0.11.0", [{"name": "A GPU", "compute_capability": "9.0"}], WARNING),
+        ("0.12.0.1", [], OK),
+    ],
+)
+def test_the_doctor_names_an_installed_one(version: str, devices: list[dict[str, str]], worst: str) -> None:
+    answer = {"version": version, "cuda": None, "cudnn": None, "devices": devices, "precisions": {"fp32": ""}}
+    findings = [each for each in frameworks({"jax": answer}, None) if each.area == "jax"]
+    assert max((each.status for each in findings), key=[OK, NOTE, WARNING].index) == worst
+    assert ("https://github.com/jax-ml/jax/issues/" in "\n".join(map(str, findings))) == (worst != OK)

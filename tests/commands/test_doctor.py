@@ -55,23 +55,6 @@ def test_a_framework_must_fit_the_driver(changes: dict[str, Any], worst: str, wo
     assert all(finding.mend for finding in findings if finding.status == BAD)
 
 
-@pytest.mark.parametrize(
-    ("version", "changes", "worst"),
-    [
-        ("0.10.2", {"cuda": None, "devices": []}, WARNING),
-        ("0.11.1", {"cuda": None, "devices": []}, NOTE),
-        ("0.10.2", {}, NOTE),
-        ("0.11.0", {}, WARNING),
-        ("0.12.0.1", {}, OK),
-    ],
-)
-def test_a_release_that_is_known_to_be_unsound_is_named(version: str, changes: dict[str, Any], worst: str) -> None:
-    answer = installed(version=version, **changes)
-    findings = list(frameworks({"jax": answer}, DRIVER if answer["devices"] else None))
-    assert status(findings, "jax") == worst
-    assert ("https://github.com/jax-ml/jax/issues/" in "\n".join(map(str, findings))) == (worst != OK)
-
-
 def test_a_package_is_compiled_or_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     package = tmp_path / "planted_package" / "__init__.py"
     package.parent.mkdir()

@@ -133,8 +133,7 @@ class Row:
     @cached_property
     def machine(self) -> str:
         """Processor, cores and GPUs that the launches ran on; empty if no record names them."""
-        # A launch that failed early does not know its GPUs.
-        records = self.ok or [launch.record for launch in self.launches]
+        records = self.ok or [launch.record for launch in self.launches]  # one that failed early knows no GPU
         return "; ".join(name for name in dict.fromkeys(map(machine, records)) if name)
 
 
@@ -262,9 +261,8 @@ def _ignoring(cell: Cell, free: Iterable[str]) -> Cell:
 def flags_of(record: Record) -> tuple[str, ...]:
     """What disturbed a launch, each once; some flags are found on reading, as old records lack them."""
     train = record.phases.get("train")
-    read = ["unsteady"] if train and not train.steady else []
-    read += [UNACCOUNTED] if problems(record) else []
-    read += [UNSOUND_RELEASE] if unsound(record) else []
+    found = {"unsteady": train and not train.steady, UNACCOUNTED: problems(record), UNSOUND_RELEASE: unsound(record)}
+    read = [flag for flag, there in found.items() if there]
     return tuple(dict.fromkeys([*(clean(flag, 40) for flag in record.flags), *read]))
 
 

@@ -207,11 +207,11 @@ def _energy_notes(table: Table) -> list[str]:
 
 def _unsound_releases(group: Group) -> list[str]:
     """Returns what is known to be wrong with the releases of the rows, a line for each release."""
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, list[str]] = {}
     for record in (record for row in group.rows for record in row.ok):
         if defects := unsound(record):
             name = f"{FRAMEWORKS[record.cell.framework].title} {release_of(record)}"
-            found[name] = tuple(f"{each.kind} {PLACES[each.device]} ({each.sources[0]})" for each in defects)
+            found[name] = [f"{each.kind} {PLACES[each.device]} ({each.sources[0]})" for each in defects]
     return [
         f"{UNSOUND_RELEASE}: of some programs it is known that {name} {listing(words)}. Rows with the identity `same` "
         "computed what the others did."
