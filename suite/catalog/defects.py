@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from suite.catalog.setting import VERSION, version_key
 
 #: What happens. The first two make a release unsound.
-WRONG, CRASH, SLOW = "computes wrongly", "crashes", "is far too slow"
+WRONG, CRASH, SLOW = "wrong", "crash", "slow"
 UNSOUND = (WRONG, CRASH)
+_HAPPENS = {WRONG: "computes wrongly", CRASH: "crashes", SLOW: "is far too slow"}
 #: By device, where it happens.
 PLACES = {"cpu": "on CPUs", "cuda": "on NVIDIA GPUs"}
 
@@ -38,14 +39,19 @@ class Defect:
     def concerns(self, release: str) -> bool:
         """Whether it is in a release, such as ``2.13.0+cpu``; no version is in none."""
         version = re.match(VERSION, release)
-        return bool(version) and version_key(self.first) <= version_key(version[0]) <= version_key(self.last)
+        return version is not None and version_key(self.first) <= version_key(version[0]) <= version_key(self.last)
 
     @property
     def releases(self) -> str:
         return self.first if self.first == self.last else f"{self.first} to {self.last}"
 
+    @property
+    def happens(self) -> str:
+        """What happens and where, such as ``crashes on CPUs``."""
+        return f"{_HAPPENS[self.kind]} {PLACES[self.device]}"
+
     def __str__(self) -> str:
-        return f"{self.kind} {PLACES[self.device]}: {self.what} ({self.sources[0]})"
+        return f"{self.happens}: {self.what} ({self.sources[0]})"
 
 
 #: The oldest release first. Tried on 2026-11-27, on an Intel Xeon with AVX-512, two cores.

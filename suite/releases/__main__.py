@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from suite.catalog.defects import DEFECTS, PLACES, find_defects
+from suite.catalog.defects import DEFECTS, find_defects
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import INSTALLED
 from suite.plan.command.choice import one_of
@@ -16,6 +16,7 @@ from suite.plan.sweeps.sweep import parse_values
 from suite.record.text import clean
 from suite.releases.environments import Environment, build, folder, list_built, remove, size_of
 from suite.releases.index import releases, resolve
+from suite.releases.prepare import say_defects
 from suite.releases.pythons import pythons
 from suite.report.format.terminal import Terminal
 from suite.report.format.view import LEFT, RIGHT, Grid, View
@@ -42,8 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for framework, release in _parse_names(options.framework, options.remove):
             print(f"{framework} {release}: removed, {remove(framework, release) / 1e6:,.0f} MB")
         for framework, release in _parse_names(options.framework, options.build):
-            for defect in find_defects(framework, release):
-                print(f"{framework} {release} {defect}", flush=True)
+            say_defects(framework, release, print)
             build(framework, release, lambda text: print(text, flush=True))
         if not options.build and not options.remove:
             _list(options.framework)
@@ -99,7 +99,7 @@ def _view(framework: str) -> View:
         download = "" if each.size is None else f"{each.size / 1e6:,.0f} MB"
         fits = ", ".join(f"3.{minor}" for minor in each.minors) or "none"
         defects = find_defects(framework, each.version)
-        known = "; ".join(dict.fromkeys(f"{defect.kind} {PLACES[defect.device]}" for defect in defects))
+        known = ", ".join(dict.fromkeys(f"{defect.kind} on {defect.device}" for defect in defects))
         rows.append([each.version, each.day, fits, download, *(_of(made) if made else ("", "", "")), known])
     headers = ["release", "published", "fits Python", declared.wheels, "built with Python", "size", "lock", "known"]
     here = ", ".join(python.version for python in pythons())

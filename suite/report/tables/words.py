@@ -11,7 +11,6 @@ from suite.analysis.rows.wording import DASH, listing
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
 from suite.analysis.statistics.sequential import is_sequential, launches_needed
-from suite.catalog.defects import PLACES
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import METRICS, Metric, first_gpu, monitor_metrics, number
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK
@@ -211,7 +210,7 @@ def _unsound_releases(group: Group) -> list[str]:
     for record in (record for row in group.rows for record in row.ok):
         if defects := unsound(record):
             name = f"{FRAMEWORKS[record.cell.framework].title} {release_of(record)}"
-            found[name] = [f"{each.kind} {PLACES[each.device]} ({each.sources[0]})" for each in defects]
+            found[name] = [f"{each.happens} ({each.sources[0]})" for each in defects]
     return [
         f"{UNSOUND_RELEASE}: of some programs it is known that {name} {listing(words)}. Rows with the identity `same` "
         "computed what the others did."
