@@ -115,8 +115,8 @@ class Row:
 
     @cached_property
     def flags(self) -> list[str]:
-        """The launches' flags, each with the number of launches that have it unless all do."""
-        counts = Counter(flag for flags in self.flags_of_launches for flag in flags)
+        """The launches' flags, with their number unless all have it; an unsound release is named by a note instead."""
+        counts = Counter(flag for flags in self.flags_of_launches for flag in flags if flag != UNSOUND_RELEASE)
         n = len(self.launches)
         return [flag if count == n else f"{flag} {count}/{n}" for flag, count in sorted(counts.items())]
 
