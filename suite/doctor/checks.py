@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from framework_training_suite import typed
+from suite.catalog.defects import UNSOUND, find_defects
 from suite.doctor.probes import FAILED, NO_ANSWER
 from suite.monitor.background import measure
 from suite.monitor.gpu import Driver, Gpu, NvmlError, open_nvml
@@ -67,6 +68,7 @@ def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -
             text = "has no bytecode, so that each launch compiles what it imports, which takes seconds"
             mend = "unset PYTHONDONTWRITEBYTECODE, or compile its packages (`python -m compileall`)"
             yield Finding(name, NOTE, text, mend)
+        yield from _known_defects(name, installation)
         if other:
             yield Finding(
                 name, WARNING, f"finds {other}, which the suite does not support yet", "--device cpu measures the CPU"
@@ -84,6 +86,14 @@ def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -
             "none is installed, so there is nothing to measure",
             f"`{typed('tox run -m bench')}` builds an environment for each",
         )
+
+
+def _known_defects(name: str, installation: Mapping[str, Any]) -> Iterator[Finding]:
+    devices = ("cuda",) if installation["devices"] and not installation.get("other") else ("cpu",)
+    for defect in find_defects(name, installation["version"], devices):
+        status = WARNING if defect.kind in UNSOUND else NOTE
+        text = f"{installation['version']} {defect}"
+        yield Finding(name, status, text, f"pip install -e '.[{name}-{devices[0]}]' has the release that is pinned")
 
 
 def _mend(name: str, lack: str) -> str:

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from suite.catalog.defects import DEFECTS, find_defects
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import INSTALLED
 from suite.plan.command.choice import one_of
@@ -15,6 +16,7 @@ from suite.plan.sweeps.sweep import parse_values
 from suite.record.text import clean
 from suite.releases.environments import Environment, build, folder, list_built, remove, size_of
 from suite.releases.index import releases, resolve
+from suite.releases.prepare import say_defects
 from suite.releases.pythons import pythons
 from suite.report.format.terminal import Terminal
 from suite.report.format.view import LEFT, RIGHT, Grid, View
@@ -41,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for framework, release in _parse_names(options.framework, options.remove):
             print(f"{framework} {release}: removed, {remove(framework, release) / 1e6:,.0f} MB")
         for framework, release in _parse_names(options.framework, options.build):
+            say_defects(framework, release, print)
             build(framework, release, lambda text: print(text, flush=True))
         if not options.build and not options.remove:
             _list(options.framework)
@@ -95,15 +98,18 @@ def _view(framework: str) -> View:
         made = there.get(each.version)
         download = "" if each.size is None else f"{each.size / 1e6:,.0f} MB"
         fits = ", ".join(f"3.{minor}" for minor in each.minors) or "none"
-        rows.append([each.version, each.day, fits, download, *(_of(made) if made else ("", "", ""))])
-    headers = ["release", "published", "fits Python", declared.wheels, "built with Python", "size", "lock"]
+        defects = find_defects(framework, each.version)
+        known = ", ".join(dict.fromkeys(f"{defect.kind} on {defect.device}" for defect in defects))
+        rows.append([each.version, each.day, fits, download, *(_of(made) if made else ("", "", "")), known])
+    headers = ["release", "published", "fits Python", declared.wheels, "built with Python", "size", "lock", "known"]
     here = ", ".join(python.version for python in pythons())
     notes = [
         f"Pythons of this machine: {here}. The suite supports {declared.title} from {declared.oldest} on.",
         f"In {folder()}.",
+        *(f"{defect.releases}: {defect}." for defect in reversed(DEFECTS) if defect.framework == framework),
     ]
     return View(
-        f"Releases of {declared.title}", Grid(headers, rows, [LEFT, LEFT, LEFT, RIGHT, LEFT, RIGHT, LEFT]), notes
+        f"Releases of {declared.title}", Grid(headers, rows, [LEFT, LEFT, LEFT, RIGHT, LEFT, RIGHT, LEFT, LEFT]), notes
     )
 
 

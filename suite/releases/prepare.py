@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from suite.catalog.defects import PLACES, find_defects
+from suite.catalog.devices import has_gpu
 from suite.plan.settings.frameworks import interpreter_variable
 from suite.releases.environments import build, find
 from suite.releases.tools import ReleaseError
@@ -21,6 +23,7 @@ def prepare(releases: Iterable[tuple[str, str]], say: Callable[[str], None]) -> 
     for framework, release in releases:
         if not release:
             continue
+        say_defects(framework, release, say)
         variable = interpreter_variable(framework, release)
         made = None if os.environ.get(variable) else build(framework, release, say)
         if made:
@@ -32,3 +35,9 @@ def prepare(releases: Iterable[tuple[str, str]], say: Callable[[str], None]) -> 
         if made:
             locks[made.name] = made.lock
     return locks
+
+
+def say_defects(framework: str, release: str, say: Callable[[str], None]) -> None:
+    """Say what is known to be wrong with a release on the devices of this machine, a line each."""
+    for defect in find_defects(framework, release, PLACES if has_gpu() else ("cpu",)):
+        say(f"{framework} {release} {defect}")

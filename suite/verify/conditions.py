@@ -99,8 +99,9 @@ def versions(run: Submission) -> Iterator[Problem]:
                               f"{clean(packages[odd], 40)}", "bundle the run again")  # fmt: skip
             continue
         for name, number in packages.items():
-            if name in pinned and number.partition("+")[0] != pinned[name]:
-                why = f"{name} {clean(number, 40)} ran, {pinned[name]} is pinned, and there is no list of all packages"
+            if name in pinned and number.partition("+")[0] not in pinned[name]:
+                versions = " or ".join(pinned[name])
+                why = f"{name} {clean(number, 40)} ran, {versions} is pinned, and there is no list of all packages"
                 yield Problem(WARNING, why, "bundle the run where it was measured")
 
 

@@ -48,16 +48,16 @@ def core_peak(cores: int, precision: str) -> float | None:
     return cores * CORE_HZ * CORE_FLOPS[precision] if precision in CORE_FLOPS else None
 
 
-def pins() -> dict[str, str]:
-    """The versions that the suite pins for measuring, by package."""
+def pins() -> dict[str, list[str]]:
+    """The versions that the suite pins for measuring, by package: one, or one each for some Pythons."""
     try:
         project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
         extras = project["project"]["optional-dependencies"].values()
         lines = [line for extra in extras for line in extra]
     except OSError:
         lines = metadata.requires("framework-training-suite") or []
-    wanted = [Requirement(line) for line in lines]
-    return {
-        canonicalize_name(each.name): next(iter(each.specifier)).version
-        for each in wanted if len(each.specifier) == 1 and next(iter(each.specifier)).operator == "=="
-    }  # fmt: skip
+    found: dict[str, list[str]] = {}
+    for each in map(Requirement, lines):
+        if len(each.specifier) == 1 and next(iter(each.specifier)).operator == "==":
+            found.setdefault(canonicalize_name(each.name), []).append(next(iter(each.specifier)).version)
+    return {name: list(dict.fromkeys(versions)) for name, versions in found.items()}

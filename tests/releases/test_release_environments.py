@@ -90,6 +90,19 @@ def test_an_interpreter_that_the_user_names_is_left_alone(tool: Path, monkeypatc
     assert not tool.exists()
 
 
+def test_a_release_that_is_known_to_be_unsound_is_named_before_anything_is_built(
+    tool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setenv("SUITE_PYTHON_JAX_0_10_2", sys.executable)
+    prepare([("jax", "0.10.2")], told.append)
+    assert any("jax/issues/39103" in line for line in told), "also where the user names the interpreter"
+    monkeypatch.delenv("SUITE_PYTHON_JAX_0_10_2")
+    told.clear()
+    prepare([("jax", "0.11.0")], told.append)
+    assert "jax/issues/39257" in told[0]
+
+
 def test_one_process_at_a_time_builds_an_environment(tool: Path) -> None:
     told: list[str] = []
     tool.mkdir(parents=True)

@@ -170,7 +170,9 @@ def test_tampering_is_stopped_by_its_rule(what: str, original: Contents, lines: 
 
 def test_an_honest_bundle_is_accepted(original: Contents, lines: list[Line], tmp_path: Path) -> None:
     answers = said(tampering.bundle(tmp_path / "a.bundle", original, lines))
-    assert {name: answer.kind for name, answer in answers.items() if answer.kind != PASSED} == {"protocol": WARNING}
+    # It was measured before the list of all packages was kept, with a JAX that is not pinned any more.
+    warned = {"protocol": WARNING, "versions": WARNING}
+    assert {name: answer.kind for name, answer in answers.items() if answer.kind != PASSED} == warned
 
 
 def test_a_journal_spliced_into_another(original: Contents, lines: list[Line], tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_each_rule_has_one_line(path: Path, tmp_path: Path, capsys: pytest.Captu
     name, *lines, verdict = capsys.readouterr().out.splitlines()
     assert name == "honest.bundle"
     assert [int(line[3:5]) for line in lines] == [rule.number for rule in RULES]
-    assert verdict.strip() == "accepted by all rules, 1 warnings"
+    assert verdict.strip() == "accepted by all rules, 2 warnings"
     (tmp_path / "bad.bundle").write_bytes(b"nonsense")
     assert main([str(path), str(tmp_path / "bad.bundle")]) == 1
     assert main([str(tmp_path / "none.bundle")]) == 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from suite.analysis.records.defects import UNSOUND_RELEASE, unsound
 from suite.analysis.records.ledger import UNACCOUNTED, problems
 from suite.plan.measuring import REPEAT
 from suite.record.disturbance import DISTURBED, find_disturbances, is_disturbed
@@ -43,9 +44,11 @@ def say_too_busy(records: Sequence[Record]) -> str:
 
 
 def flags_of(record: Record) -> tuple[str, ...]:
-    """What disturbed a launch, each once; some flags are found on reading, as old records lack them."""
+    """What is to be known of a launch, each flag once; some are found on reading, as old records lack them."""
     train = record.phases.get("train")
-    read = ["unsteady"] if train and not train.steady else []
-    read += [UNACCOUNTED] if problems(record) else []
-    read += [DISTURBED] if is_disturbed(record) else []
+    found = {
+        "unsteady": train and not train.steady, UNACCOUNTED: problems(record), DISTURBED: is_disturbed(record),
+        UNSOUND_RELEASE: unsound(record),
+    }  # fmt: skip
+    read = [flag for flag, there in found.items() if there]
     return tuple(dict.fromkeys([*(clean(flag, 40) for flag in record.flags), *read]))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from suite.analysis.records.defects import UNSOUND_RELEASE
 from suite.analysis.records.load import Launch
 from suite.analysis.records.machines import Machines
 from suite.analysis.rows.axes import AXES, order
@@ -92,11 +93,6 @@ class Row:
         """Whether no launch was undisturbed, so that nothing can be said of the row."""
         return not self.cell.recipe and bool(self.ok) and all(map(is_disturbed, self.ok))
 
-    @property
-    def planned(self) -> int:
-        """How many launches were planned: those that took the place of a disturbed one do not add to it."""
-        return len({launch.record.block for launch in self.launches})
-
     @cached_property
     def conditions(self) -> Conditions:
         """What the successful launches ran under besides the machine."""
@@ -127,16 +123,10 @@ class Row:
         """The flags of each launch, in their order."""
         return [flags_of(launch.record) for launch in self.launches]
 
-    @property
-    def ok_flags(self) -> list[tuple[str, ...]]:
-        """The flags of each successful launch."""
-        pairs = zip(self.launches, self.flags_of_launches, strict=True)
-        return [flags for launch, flags in pairs if launch.record.outcome.ok]
-
     @cached_property
     def flags(self) -> list[str]:
-        """The launches' flags, each with the number of launches that have it unless all do."""
-        counts = Counter(flag for flags in self.flags_of_launches for flag in flags)
+        """The launches' flags, with their number unless all have it; an unsound release is named by a note instead."""
+        counts = Counter(flag for flags in self.flags_of_launches for flag in flags if flag != UNSOUND_RELEASE)
         n = len(self.launches)
         return [flag if count == n else f"{flag} {count}/{n}" for flag, count in sorted(counts.items())]
 

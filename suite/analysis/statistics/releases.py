@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from suite.analysis.identity.verdicts import Verdict
+from suite.analysis.records.defects import release_of as of_record
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics.inference import MARGIN
 from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare
 from suite.analysis.statistics.ratios import Ratio
-from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import VERSION, version_key
-from suite.record.text import clean
 
 
 @dataclass(frozen=True)
@@ -40,11 +39,7 @@ class Step:
 
 def release_of(row: Row) -> str:
     """The release that a row ran, which a record says where the cell does not; empty where neither does."""
-    versions = row.ok[0].environment.get("packages") if row.ok else None
-    names = FRAMEWORKS[row.cell.framework].distributions
-    found = (versions[name] for name in names if name in versions) if isinstance(versions, Mapping) else ()
-    recorded = clean(next(iter(found), ""), 40)
-    return row.cell.release or (recorded if re.match(VERSION, recorded) else "")
+    return row.cell.release or (of_record(row.ok[0]) if row.ok else "")
 
 
 def release_lines(

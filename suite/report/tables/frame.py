@@ -77,8 +77,8 @@ class Table:
 
     @property
     def launches(self) -> list[int]:
-        """How many launches of each row were planned and started."""
-        return [row.planned for row in self.group.rows]
+        """How many launches of each row were started, without those in the place of a disturbed one."""
+        return [len({launch.record.block for launch in row.launches}) for row in self.group.rows]
 
     @cached_property
     def findings(self) -> Findings:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from suite.analysis.records.defects import UNSOUND_RELEASE, release_of, unsound
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import DASH, listing
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
 from suite.analysis.statistics.sequential import is_sequential, launches_needed
+from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import METRICS, Metric, first_gpu, monitor_metrics, number
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK
 from suite.report.format.names import SETTING_NAMES, counts
@@ -102,7 +104,7 @@ def foot_lines(table: Table) -> list[str]:
         lines.append(f"Significance was not tested: {launched}{few}.")
     lines += _choice_of_modes(table)
     lines += _detectable(table)
-    lines += [*_bottlenecks(table), *_energy_notes(table)]
+    lines += [*_bottlenecks(table), *_energy_notes(table), *_unsound_releases(group)]
     searches = zip(group.rows, (cell.batch_search for cell in table.cells), strict=True)
     lines += [f"Search for the largest batch, {group.label(row)}: {tries}." for row, tries in searches if tries]
     machines = [machine for machine in dict.fromkeys(cell.machine for cell in table.cells) if machine]
@@ -201,6 +203,20 @@ def _energy_notes(table: Table) -> list[str]:
     if energy and (watts := [value for gpu in gpus if (value := number(gpu.get("idle_power_w"))) is not None]):
         lines.append(f"The energy includes the GPU's idle power, {median(watts):.0f} W.")
     return lines
+
+
+def _unsound_releases(group: Group) -> list[str]:
+    """Returns what is known to be wrong with the releases of the rows, a line for each release."""
+    found: dict[str, list[str]] = {}
+    for record in (record for row in group.rows for record in row.ok):
+        if defects := unsound(record):
+            name = f"{FRAMEWORKS[record.cell.framework].title} {release_of(record)}"
+            found[name] = [f"{each.happens} ({each.sources[0]})" for each in defects]
+    return [
+        f"{UNSOUND_RELEASE}: of some programs it is known that {name} {listing(words)}. Rows with the identity `same` "
+        "computed what the others did."
+        for name, words in found.items()
+    ]
 
 
 def _bottlenecks(table: Table) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from suite.analysis.accuracy.comparison import AccuracyComparison
 from suite.analysis.records.hardware import gpus
+from suite.analysis.rows.disturbed import flags_of
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.statistics.control import doubtful
 from suite.analysis.statistics.inference import LEAST
@@ -142,7 +143,7 @@ def _doubt(table: Table) -> str:
 
 def _say_flags(group: Group, short: bool = False) -> str:
     """Returns the flags that more than half of the launches have, with their number; empty without any."""
-    launches = [flags for row in group.rows for flags in row.ok_flags]
+    launches = [flags_of(record) for row in group.rows for record in (*row.ok, *row.set_aside)]
     counts = Counter(flag for flags in launches for flag in flags)
     words = [(flag, n) for flag, n in sorted(counts.items()) if 2 * n > len(launches)]
     if short:
