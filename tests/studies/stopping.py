@@ -26,6 +26,7 @@ import numpy as np
 from scipy import special
 
 from suite.analysis.statistics.inference import LEVEL, MARGIN
+from suite.analysis.statistics.outliers import cut_outliers, widen
 from suite.analysis.statistics.sequential import Design, PairTests, look_at, together
 from tests.studies.stopping_worlds import BATCHES, FRAMEWORKS, Values, World, cells, sources, worlds
 from tests.studies.tune import written
@@ -75,16 +76,23 @@ def verdicts(tests: PairTests) -> Values:
     return np.select([faster, slower, equal], [FASTER, SLOWER, EQUAL], UNDECIDED)
 
 
-def common(logs: Values) -> Values:
-    """The variance (answers, pairs) that the pairs of a workload share, from logarithms (answers, cells, blocks)."""
-    shared = np.empty((len(logs), len(FIRST)))
+def cut(logs: Values) -> tuple[Values, Values, Values]:
+    """The logarithms (answers, cells, blocks) without outliers, how many were cut (answers, pairs), the shared variance.
+
+    The variance (answers, pairs) is what the pairs of a workload have in common.
+    """
+    kept, off, shared = logs.copy(), np.zeros(logs.shape, bool), np.empty((len(logs), len(FIRST)))
     for places in OF_WORKLOAD:
         part = logs[:, places]
+        beyond, rest = cut_outliers(part)
+        kept[:, places], off[:, places] = part - beyond, beyond != 0
+        part = np.where(beyond, part - rest, part)
         rest = part - part.mean(-1, keepdims=True) - part.mean(-2, keepdims=True) + part.mean((-1, -2), keepdims=True)
         freedom = (part.shape[-1] - 1) * (part.shape[-2] - 1)
-        variance = 2 * (rest**2).sum((-1, -2)) / freedom
-        shared[:, np.isin(FIRST, places)] = variance[:, None]
-    return shared
+        counted = 1 - (beyond != 0).mean((-1, -2))
+        shared[:, np.isin(FIRST, places)] = (2 * (rest**2).sum((-1, -2)) / freedom / counted)[:, None]
+    counts = off.sum(-1)
+    return kept, np.maximum(counts[:, FIRST], counts[:, SECOND]), shared
 
 
 @dataclass
@@ -104,11 +112,11 @@ class Tally:
 
 def sequential(logs: Values, design: Design) -> tuple[Values, Values, Values]:
     """The verdict, the blocks and the ratio of each pair (answers, pairs), as of the look at which it was decided."""
-    ratios = logs[:, FIRST] - logs[:, SECOND]
-    word, blocks, value = (np.zeros(ratios.shape[:2]) for _ in range(3))
+    word, blocks, value = (np.zeros((len(logs), len(FIRST))) for _ in range(3))
     tests: PairTests | None = None
     for count in design.looks:
-        new = look_at(ratios[..., :count], common(logs[..., :count]), design)
+        kept, off, shared = cut(logs[..., :count])
+        new = look_at(kept[:, FIRST] - kept[:, SECOND], shared, off, design)
         tests = together(tests, new) if tests else new
         left = word == UNDECIDED
         word = np.where(left, verdicts(tests), word)
@@ -119,7 +127,10 @@ def sequential(logs: Values, design: Design) -> tuple[Values, Values, Values]:
 def fixed(logs: Values) -> tuple[Values, Values, Values]:
     """The same by six launches of each cell: a paired t-test."""
     ratios = (logs[:, FIRST] - logs[:, SECOND])[..., :FIXED]
-    mean, error = ratios.mean(-1), ratios.std(-1, ddof=1) / math.sqrt(FIXED)
+    beyond = cut_outliers(ratios[..., None, :])[0][..., 0, :]
+    ratios = ratios - beyond
+    error = ratios.std(-1, ddof=1) / math.sqrt(FIXED) * widen(FIXED, np.count_nonzero(beyond, axis=-1))
+    mean = ratios.mean(-1)
     reach = float(special.stdtrit(FIXED - 1, 1 - LEVEL / 2)) * error
     p = 2 * special.stdtr(FIXED - 1, -np.abs(mean) / np.maximum(error, 1e-300))
     tests = PairTests(np.exp(mean), np.exp(mean - reach), np.exp(mean + reach), p)
