@@ -46,6 +46,16 @@ def test_many_answers_are_tested_as_one_is() -> None:
         assert blocks[answer].tolist() == ended
 
 
+def test_the_shared_variance_is_that_of_a_fit() -> None:
+    """With launches that are missing, too."""
+    logs = logarithms()
+    logs[np.random.default_rng(9).random(logs.shape) < 0.2] = np.nan
+    shared = stopping.cut(logs)[2]
+    for answer, found in zip(logs, shared, strict=True):
+        for first, variance in zip(stopping.FIRST, found, strict=True):
+            assert variance == pytest.approx(noise_of(answer, first).variance[DESIGN.most - 1])
+
+
 def test_holm_is_that_of_tables() -> None:
     p = np.random.default_rng(1).random((5, 12)) ** 3
     assert [row.tolist() for row in stopping.holm(p)] == [pytest.approx(inference.holm(row.tolist())) for row in p]
