@@ -77,12 +77,12 @@ def verdicts(tests: PairTests) -> Values:
     return np.select([faster, slower, equal], [FASTER, SLOWER, EQUAL], UNDECIDED)
 
 
-def cut(logs: Values) -> tuple[Values, Values, Values]:
+def cut(logs: Values, outliers: bool = True) -> tuple[Values, Values, Values]:
     """Logarithms (answers, cells, blocks) without outliers, which were cut, and the shared variance (answers, pairs)."""
     kept, off, shared = logs.copy(), np.zeros(logs.shape, bool), np.empty((len(logs), len(FIRST)))
     for places in OF_WORKLOAD:
         part = logs[:, places]
-        beyond, rest = cut_outliers(part)
+        beyond, rest = cut_outliers(part) if outliers else (np.zeros(part.shape), part)
         kept[:, places], off[:, places] = part - beyond, beyond != 0
         counted = (~np.isnan(part)).sum((-1, -2))
         share = counted / np.maximum(counted - (beyond != 0).sum((-1, -2)), 1)
@@ -94,6 +94,10 @@ def cut(logs: Values) -> tuple[Values, Values, Values]:
 def _variance(logs: Values) -> Values:
     """The variance (answers,) of a launch by `suite.analysis.statistics.two_way.fit`, for many tables at a time."""
     known = ~np.isnan(logs)
+    if known.all():  # sooner, without equations
+        rest = logs - logs.mean(-1, keepdims=True) - logs.mean(-2, keepdims=True) + logs.mean((-1, -2), keepdims=True)
+        every: Values = (rest**2).sum((-1, -2)) / ((logs.shape[-1] - 1) * (logs.shape[-2] - 1))
+        return every
     values, weights = np.where(known, logs, 0.0), known.astype(float)
     counts, of_blocks = np.maximum(weights.sum(-1, keepdims=True), 1), weights.sum(-2)
     blocks = logs.shape[-1]
@@ -123,17 +127,19 @@ class Tally:
         return Tally(*(one + another for one, another in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
-def sequential(logs: Values, design: Design, busy: Values | None = None) -> tuple[Values, Values, Values]:
+def sequential(
+    logs: Values, design: Design, busy: Values | None = None, outliers: bool = True
+) -> tuple[Values, Values, Values]:
     """The verdict, the blocks and the ratio of each pair (answers, pairs), as of the look at which it was decided.
 
     A launch without an undisturbed figure is NaN, and its pairs lack that block. ``busy`` (answers, blocks) says whether
-    nothing is decided, since too few launches were undisturbed by then.
+    nothing is decided, since too few launches were undisturbed by then; ``outliers`` whether they are cut.
     """
     shape = len(logs), len(FIRST)
     word, ended, value = (np.zeros(shape) for _ in range(3))
     tests = PairTests(np.ones(shape), np.zeros(shape), np.full(shape, np.inf), np.ones(shape))
     for block in range(design.first, design.most + 1):
-        tests = _look(logs[..., :block], tests, design)
+        tests = _look(logs[..., :block], tests, design, outliers)
         left = word == UNDECIDED
         said = verdicts(tests)
         if busy is not None:
@@ -143,9 +149,9 @@ def sequential(logs: Values, design: Design, busy: Values | None = None) -> tupl
     return word, ended, value
 
 
-def _look(logs: Values, tests: PairTests, design: Design) -> PairTests:
+def _look(logs: Values, tests: PairTests, design: Design, outliers: bool) -> PairTests:
     """The tests (answers, pairs) after one more block: of those pairs that have it, by the blocks that they have."""
-    kept, off, shared = cut(logs)
+    kept, off, shared = cut(logs, outliers)
     ratios = kept[:, FIRST] - kept[:, SECOND]
     known = ~np.isnan(ratios)
     counts = known.sum(-1)
@@ -240,12 +246,15 @@ def lines(tallies: Mapping[str, Sequence[Mapping[str, Tally]]]) -> Iterator[str]
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--answers", type=int, default=10_000, help="simulated of each world (default: 10000)")
+    parser.add_argument("--what", choices=truths(), help="what differs, one line of the table only")
     parser.add_argument("--first", type=int, default=Design.first, help=f"first look (default: {Design.first})")
     parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.name}")
     options = parser.parse_args(arguments)
     design = Design(first=options.first)
     tallies: dict[str, list[dict[str, Tally]]] = {}
     for what, true in truths().items():
+        if options.what not in (None, what):
+            continue
         print(f"\n{what}\n{'noise':26}{'design':12}{'wrong':>8}{'side':>8}{'decided':>9}{'minutes':>9}{'bias':>8}")
         for source, noise in sources().items():
             for label, world in worlds(noise).items():
@@ -259,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     )
     errors = [f"{100 * math.sqrt(share * (1 - share) / options.answers):.2f}" for share in (0.05, 0.001)]
     note = (
-        f"{len(tallies['nothing'])} worlds, {options.answers:,} answers of each; the standard error of a share of 5 % "
+        f"{len(next(iter(tallies.values())))} worlds, {options.answers:,} answers of each; the standard error of a share of 5 % "
         f"is {errors[0]} points, that of 0.1 % {errors[1]}."
     )
     table = [*lines(tallies), "", note]
