@@ -1,8 +1,8 @@
 """What do cutting outliers and repeating disturbed launches gain, and do they buy a verdict? It is simulated.
 
 The answers are those of `tests.studies.stopping`, where something disturbs the launches. *Plain* is the test without
-cutting, *cut* the suite's, where no disturbance is flagged. *Repeat* is the rule of a run: a launch that was flagged is in
-no test, one more at the end of its block takes its place, if a third of the planned launches are not used up, and
+cutting, *cut* the suite's, where no disturbance is flagged. *Repeat* is the rule of a run: a launch that was flagged is
+in no test, one more at the end of its block takes its place, if a third of the planned launches are not used up, and
 nothing is decided while more than a third of all places have no undisturbed launch. Flags do not depend on a launch's
 own speed: the perfect ones find each disturbance, the others miss half of them, and call one undisturbed launch in ten
 disturbed. ``python -m tests.studies.disturbed --write`` puts what it prints into docs/method.md.
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(name, rule, true, *tallies, sep="; ", flush=True)
     error = 100 * math.sqrt(0.05 * 0.95 / options.answers)
     note = (
-        f"Percent with the noise of runs {', '.join(DISTURBED)}; {options.answers:,} answers for each figure, so that the "
+        f"Percent with the noise of runs {', '.join(DISTURBED)}; {options.answers:,} answers for each figure: the "
         f"standard error of 5 % is {error:.1f} points, and at most {error / 0.05**0.5 / 0.95**0.5 / 2:.1f} in any."
     )
     table = [*lines(found), "", note]

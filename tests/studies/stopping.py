@@ -78,7 +78,7 @@ def verdicts(tests: PairTests) -> Values:
 
 
 def cut(logs: Values, outliers: bool = True) -> tuple[Values, Values, Values]:
-    """Logarithms (answers, cells, blocks) without outliers, which were cut, and the shared variance (answers, pairs)."""
+    """Logarithms (answers, cells, blocks) after cutting, which were cut, and the shared variance (answers, pairs)."""
     kept, off, shared = logs.copy(), np.zeros(logs.shape, bool), np.empty((len(logs), len(FIRST)))
     for places in OF_WORKLOAD:
         part = logs[:, places]

@@ -20,11 +20,9 @@ from numpy.typing import NDArray
 Scores = NDArray[np.float64]
 
 #: How many robust standard deviations a launch may lie from what was expected.
-SCALES = 2.0
+SCALES = 2.5
 #: How far in logarithms it may lie in any case: 22 % slower, or 28 % faster.
 LEAST_CUT = 0.25
-#: The power of launches over those that were not cut by which a mean's standard error grows.
-PENALTY = 0.75
 #: The median absolute deviation of normal values, and what it is stretched by for few values from none on
 #: (C. Croux and P. J. Rousseeuw, Computational Statistics 1, 1992).
 _NORMAL = 1.4826
@@ -53,10 +51,10 @@ def cut_outliers(logs: Scores) -> tuple[Scores, Scores]:
 def widen(count: int, cut: Scores | float) -> Scores | float:
     """The factor of a mean's standard error where so many of its launches were cut.
 
-    That of fewer launches is the power 1/2, that of a winsorised mean 1 (J. W. Tukey and D. H. McLaughlin, Sankhya A 25,
-    1963). The bounds here are wider than theirs, and `PENALTY` between them kept the level in simulation.
+    It is that of a winsorised mean (J. W. Tukey and D. H. McLaughlin, Sankhya A 25, 1963). With its power 3/4 and bounds
+    of two deviations 7.7 % of simulated answers were wrong where one cell scatters much more than others.
     """
-    return (count / np.maximum(count - cut, 1)) ** PENALTY
+    return count / np.maximum(count - cut, 1)
 
 
 def _deviation(rest: Scores, known: NDArray[np.bool_]) -> Scores:

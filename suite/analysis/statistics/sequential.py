@@ -11,7 +11,7 @@ Boundaries are those of a known variance. Few blocks know their variance badly, 
 one that all pairs of the table share, as if that were worth `PRIOR` degrees of freedom (after Smyth, Statistical
 Applications in Genetics and Molecular Biology 3, 2004), and its statistic is compared by its chance under Student's t.
 Unlike there, the pair gains no degrees of freedom by it: cells scatter so unequally that the noisiest pairs of a table
-would be called different too often: up to 8 % of simulated answers were wrong, and without it at most 4 %. A single bad launch ruins neither mean
+would be called different too often: up to 8 % of simulated answers were wrong. A single bad launch ruins neither mean
 nor variance, since what lies far off is cut before both (`suite.analysis.statistics.outliers`).
 
 A *sequential p-value* is the lowest level whose boundary the data have crossed at any look so far. Holm's correction
@@ -162,7 +162,7 @@ class PairNoise:
 
 @dataclass(frozen=True)
 class TableNoise:
-    """The same of all rows of a table, after each block; what is cut off a row's launches is by its key and by block."""
+    """The same of all rows of a table, after each block; what is cut off launches is by their row's key and block."""
 
     variance: Mapping[int, float]
     cut: Mapping[int, Mapping[Hashable, Mapping[int, float]]]
@@ -210,7 +210,7 @@ def measure_noise(logs: Array, keys: Sequence[Hashable], blocks: Sequence[int]) 
         deviation = fit(np.where(beyond, so_far - rest, so_far).T).deviation
         variances[block] = 0.0 if math.isnan(deviation) else 2 * deviation**2 * share
         cuts[block] = {
-            key: {blocks[place]: float(off[place]) for place in np.flatnonzero(off)}
+            key: {blocks[int(place)]: float(off[place]) for place in np.flatnonzero(off)}
             for key, off in zip(keys, beyond, strict=True)
             if off.any()
         }
@@ -262,8 +262,8 @@ class PairTests:
 def estimate(logs: Array, common: Array | float, cut: Array | float = 0.0) -> tuple[Array, Array, int]:
     """The mean (...,) of logarithms (..., blocks), its standard error, and the error's degrees of freedom.
 
-    ``common`` (...,) is the variance that pairs share; ``cut`` (...,) is how many launches of either cell were outliers,
-    the larger of the two numbers. The logarithms are those after cutting.
+    ``common`` (...,) is the variance that pairs share; ``cut`` (...,) is how many launches of one of the cells were
+    outliers, of that with more of them. The logarithms are those after cutting.
     """
     count = logs.shape[-1]
     freedom = count - 1
