@@ -132,8 +132,8 @@ def sequential(
 ) -> tuple[Values, Values, Values]:
     """The verdict, the blocks and the ratio of each pair (answers, pairs), as of the look at which it was decided.
 
-    A launch without an undisturbed figure is NaN, and its pairs lack that block. ``busy`` (answers, blocks) says whether
-    nothing is decided, since too few launches were undisturbed by then; ``outliers`` whether they are cut.
+    A launch without an undisturbed figure is NaN, and its pairs lack that block. ``busy`` (answers, blocks) says
+    whether nothing is decided, since too few launches were undisturbed by then; ``outliers`` whether they are cut.
     """
     shape = len(logs), len(FIRST)
     word, ended, value = (np.zeros(shape) for _ in range(3))
@@ -267,13 +267,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
                         f"{source + ', ' + label:26}{kind:12}{shares}{each.seconds / n / 60:9.1f}{each.bias / n:8.2%}"
                     )
     errors = [f"{100 * math.sqrt(share * (1 - share) / options.answers):.2f}" for share in (0.05, 0.001)]
+    count = len(next(iter(tallies.values())))
     note = (
-        f"{len(next(iter(tallies.values())))} worlds, {options.answers:,} answers of each; the standard error of a share of 5 % "
+        f"{count} worlds, {options.answers:,} answers of each; the standard error of a share of 5 % "
         f"is {errors[0]} points, that of 0.1 % {errors[1]}."
     )
     table = [*lines(tallies), "", note]
     print("", *table, sep="\n")
-    if options.write:
+    if options.write and not options.what:
         PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), MARK, table), encoding="utf-8")
 
 

@@ -60,7 +60,7 @@ class World:
         return made + self.disturb(made.shape, draws)[..., 0] if self.disturbance else made
 
     def disturb(self, shape: tuple[int, ...], draws: np.random.Generator) -> Values:
-        """What disturbance adds to logarithms (answers, cells, blocks, 2): to launches, and to those that repeat them."""
+        """What disturbance adds to logarithms (answers, cells, blocks, 2): to launches, and to their repeats."""
         return DISTURBANCES[self.disturbance]((*shape, 2), draws)
 
 

@@ -51,8 +51,8 @@ def cut_outliers(logs: Scores) -> tuple[Scores, Scores]:
 def widen(count: int, cut: Scores | float) -> Scores | float:
     """The factor of a mean's standard error where so many of its launches were cut.
 
-    It is that of a winsorised mean (J. W. Tukey and D. H. McLaughlin, Sankhya A 25, 1963). With its power 3/4 and bounds
-    of two deviations 7.7 % of simulated answers were wrong where one cell scatters much more than others.
+    It is that of a winsorised mean (J. W. Tukey and D. H. McLaughlin, Sankhya A 25, 1963). With its power 3/4, and
+    bounds of two deviations, 7.7 % of simulated answers were wrong where one cell scatters much more than others.
     """
     return count / np.maximum(count - cut, 1)
 
