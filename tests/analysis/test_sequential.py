@@ -11,6 +11,7 @@ import pytest
 from suite.analysis.statistics.inference import LEVEL, MARGIN, Paired
 from suite.analysis.statistics.sequential import (
     Design,
+    PairNoise,
     boundaries,
     last_look,
     look_at,
@@ -68,7 +69,7 @@ def _score(chance: float) -> float:
 
 
 def after(*logs: float, common: float = 0.02**2) -> Paired | None:
-    return last_look(dict(enumerate(logs)), dict.fromkeys(range(100), common))
+    return last_look(dict(enumerate(logs)), dict.fromkeys(range(100), PairNoise(common)))
 
 
 def test_three_blocks_are_not_looked_at() -> None:
@@ -99,7 +100,7 @@ def test_two_that_are_equal_end_within_the_margin() -> None:
 def test_what_was_sure_stays_sure() -> None:
     """Later blocks make a p-value no higher and an interval no wider, as long as they do not exclude each other."""
     logs = dict(enumerate(np.random.default_rng(3).normal(0.1, 0.05, MOST)))
-    found = looks(logs, dict.fromkeys(logs, 0.05**2))
+    found = looks(logs, dict.fromkeys(logs, PairNoise(0.05**2)))
     assert len(found) == MOST - FIRST + 1
     assert all(one.p >= other.p and one.low <= other.low and one.high >= other.high for one, other in pairwise(found))
     assert all(each.low <= each.value <= each.high for each in found)
@@ -107,8 +108,8 @@ def test_what_was_sure_stays_sure() -> None:
 
 def test_blocks_after_the_last_look_are_no_part_of_it() -> None:
     logs = dict(enumerate([0.1, -0.1, 0.1, -0.1, 0.1, *[0.5] * 10]))
-    common = dict.fromkeys(logs, 0.01)
-    assert last_look(logs, common, Design(most=5)) == last_look(dict(list(logs.items())[:5]), common, Design(most=5))
+    noise = dict.fromkeys(logs, PairNoise(0.01))
+    assert last_look(logs, noise, Design(most=5)) == last_look(dict(list(logs.items())[:5]), noise, Design(most=5))
 
 
 def test_pairs_share_their_variance() -> None:
@@ -120,6 +121,6 @@ def test_pairs_share_their_variance() -> None:
 
 def test_pairs_may_miss_blocks() -> None:
     logs = {block: 0.3 + 0.01 * (block % 2) for block in (0, 2, 3, 7)}
-    found = last_look(logs, {7: 0.01**2})
+    found = last_look(logs, {7: PairNoise(0.01**2)})
     assert found
     assert found.blocks == 4

@@ -7,8 +7,7 @@ import pytest
 
 from suite.analysis.statistics import inference
 from suite.analysis.statistics.inference import Paired
-from suite.analysis.statistics.sequential import Design, Look, looks
-from suite.analysis.statistics.two_way import fit
+from suite.analysis.statistics.sequential import Design, Look, TableNoise, looks, measure_noise
 from tests.studies import stopping
 from tests.studies.stopping_worlds import World, cells, sources, worlds
 
@@ -20,26 +19,23 @@ def logarithms(answers: int = 4) -> np.ndarray:
     return np.random.default_rng(7).normal(0.0, 0.05, (answers, len(cells()), DESIGN.most))
 
 
-def test_the_shared_variance_is_that_of_a_fit() -> None:
-    logs = logarithms()
-    found = stopping.common(logs)
-    for (first, _), column in zip(stopping.pairs(), found.T, strict=True):
-        (places,) = (each for each in stopping.OF_WORKLOAD if first in each)
-        expected = [2 * fit(each[places].T).deviation ** 2 for each in logs]
-        assert column == pytest.approx(expected)
+def noise_of(logs: np.ndarray, first: int) -> TableNoise:
+    """What the program says of the table of one answer (cells, blocks) that this cell is in."""
+    (places,) = (part for part in stopping.OF_WORKLOAD if first in part)
+    return measure_noise(logs[places], places.tolist(), range(DESIGN.most))
 
 
 def test_many_answers_are_tested_as_one_is() -> None:
     logs = logarithms()
     logs[:, :3] += np.array([0.0, 0.1, 0.4])[:, None]
+    logs -= np.where(np.random.default_rng(8).random(logs.shape) < 0.1, 0.6, 0.0)  # so that some are cut
     word, blocks, _ = stopping.sequential(logs, DESIGN)
     names = {0: "inconclusive", 1: "faster", -1: "slower", 2: "equal"}
     for answer, each in enumerate(logs):
         tests: list[list[Paired]] = []
         for first, second in stopping.pairs():
-            (places,) = (part for part in stopping.OF_WORKLOAD if first in part)
-            common = {b: 2 * fit(each[places][:, : b + 1].T).deviation ** 2 for b in range(3, DESIGN.most)}
-            tests.append(looks(dict(enumerate(each[first] - each[second])), common, DESIGN))
+            noise = noise_of(each, first).of_pair(first, second)
+            tests.append(looks(dict(enumerate(each[first] - each[second])), noise, DESIGN))
         said = ["inconclusive"] * len(tests)
         ended = [DESIGN.most] * len(tests)
         for at, count in enumerate(DESIGN.looks):
@@ -50,6 +46,16 @@ def test_many_answers_are_tested_as_one_is() -> None:
         assert blocks[answer].tolist() == ended
 
 
+def test_the_shared_variance_is_that_of_a_fit() -> None:
+    """With launches that are missing, too."""
+    logs = logarithms()
+    logs[np.random.default_rng(9).random(logs.shape) < 0.2] = np.nan
+    shared = stopping.cut(logs)[2]
+    for answer, found in zip(logs, shared, strict=True):
+        for first, variance in zip(stopping.FIRST, found, strict=True):
+            assert variance == pytest.approx(noise_of(answer, first).variance[DESIGN.most - 1])
+
+
 def test_holm_is_that_of_tables() -> None:
     p = np.random.default_rng(1).random((5, 12)) ** 3
     assert [row.tolist() for row in stopping.holm(p)] == [pytest.approx(inference.holm(row.tolist())) for row in p]
@@ -57,6 +63,7 @@ def test_holm_is_that_of_tables() -> None:
 
 def test_six_launches_are_tested_as_a_table_does() -> None:
     logs = logarithms(1)
+    logs[0, 1, 2] -= 0.6
     word, _, value = stopping.fixed(logs)
     ratios = [np.exp(logs[0, first] - logs[0, second])[: stopping.FIXED].tolist() for first, second in stopping.pairs()]
     tests = [test for each in ratios if (test := inference.run_t_test(each))]
@@ -87,4 +94,4 @@ def test_few_answers_are_wrong(what: str) -> None:
     world: World = worlds(noise)["normal"]
     tally = stopping.run(world, stopping.truths()[what], DESIGN, 2000)["sequential"]
     assert tally.wrong / tally.answers < 0.05 + 3 * (0.05 * 0.95 / 2000) ** 0.5
-    assert isinstance(stopping.look_at(logarithms()[0], 0.0, Design(first=4)), Look)
+    assert isinstance(stopping.look_at(logarithms()[0], 0.0, 0.0, Design(first=4)), Look)

@@ -1,7 +1,8 @@
 """Is a ratio more than noise? A paired test on the ratios of blocks, its interval, and a verdict with a margin.
 
 A block holds one launch of each cell, so whatever slows the machine for all cancels out in a block's ratio. The
-logarithms of these ratios are tested by Student's one-sample t-test against 0. The margin is fixed before the run. Of
+logarithms of these ratios are tested by Student's one-sample t-test against 0, after outliers were cut
+(`suite.analysis.statistics.outliers`). The margin is fixed before the run. Of
 several tests each has its interval at the level at which Holm's step-down correction tested it: it excludes 1 exactly
 where the test is significant after the correction. A row is *faster* or *slower* if this whole interval is beyond the
 margin, *equal* if it is within the margin, and *inconclusive* otherwise. So noise alone decides nothing: it leaves a
@@ -31,7 +32,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
+
+from suite.analysis.statistics.outliers import cut_outliers, widen
 
 #: With fewer blocks a ratio is shown but not tested.
 LEAST = 6
@@ -65,21 +69,31 @@ class Paired:
 
 def run_t_test(ratios: Sequence[float]) -> Paired | None:
     """The test of a table's row, from its ratios by block; None with fewer than `LEAST` blocks."""
-    return interval(ratios) if len(ratios) >= LEAST else None
+    if len(ratios) < LEAST:
+        return None
+    logs = np.log(ratios)
+    (off,), _ = cut_outliers(logs[None])
+    return _test_mean(logs - off, int(np.count_nonzero(off)))
 
 
 def interval(ratios: Sequence[float]) -> Paired | None:
     """The same for two blocks or more, where only the interval decides; with few blocks it is honestly wide.
 
+    No outlier is cut: of two or three values, none can be told to be one.
+
     The range of few launches is no substitute: that of two misses the true mean in every second case, of five in 6 %.
     """
     if len(ratios) < 2:
         return None
-    logs = np.log(ratios)
+    return _test_mean(np.log(ratios))
+
+
+def _test_mean(logs: NDArray[np.float64], cut: int = 0) -> Paired:
+    """Student's t-test of logarithms of which so many were cut."""
     if np.ptp(logs) < 1e-12:  # no scatter at all, which only generated figures have
         value = math.exp(float(logs[0]))
-        return Paired(value, value, value, 1.0 if abs(logs[0]) < 1e-12 else 0.0, len(ratios))
-    error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
+        return Paired(value, value, value, 1.0 if abs(logs[0]) < 1e-12 else 0.0, len(logs))
+    error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs)) * float(widen(len(logs), cut))
     return _student(float(logs.mean()), error, len(logs) - 1, len(logs))
 
 

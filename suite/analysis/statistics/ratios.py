@@ -182,7 +182,7 @@ def compare_rows(
         return statistics.run_t_test(block_ratios)
     rates = {r.block: (r.samples_per_s, o.samples_per_s) for r, o in pairs(row.ok, other.ok)}
     logs = {block: math.log(one / another / per) for block, (one, another) in rates.items() if one and another}
-    return last_look(logs, shared[row.run])
+    return last_look(logs, shared[row.run].of_pair(row.key, other.key))
 
 
 def _compare_runs(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:

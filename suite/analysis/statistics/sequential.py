@@ -11,7 +11,8 @@ Boundaries are those of a known variance. Few blocks know their variance badly, 
 one that all pairs of the table share, as if that were worth `PRIOR` degrees of freedom (after Smyth, Statistical
 Applications in Genetics and Molecular Biology 3, 2004), and its statistic is compared by its chance under Student's t.
 Unlike there, the pair gains no degrees of freedom by it: cells scatter so unequally that the noisiest pairs of a table
-would be called different too often: up to 8 % of simulated answers were wrong, and without it at most 4 %.
+would be called different too often: up to 8 % of simulated answers were wrong. A single bad launch ruins neither mean
+nor variance, since what lies far off is cut before both (`suite.analysis.statistics.outliers`).
 
 A *sequential p-value* is the lowest level whose boundary the data have crossed at any look so far. Holm's correction
 over the sequential p-values of all pairs is the step-down test at each look (Liu and Anderson, Journal of the American
@@ -25,8 +26,8 @@ How often such a table is wrong, and how soon it decides: ``python -m tests.stud
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
@@ -35,6 +36,7 @@ from scipy import special
 
 from suite.analysis.rows.groups import Row
 from suite.analysis.statistics.inference import LEVEL, Paired
+from suite.analysis.statistics.outliers import cut_outliers, widen
 from suite.analysis.statistics.two_way import fit
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, SEQUENTIAL
 
@@ -147,46 +149,98 @@ def launches_needed(rows: Iterable[Row]) -> int:
     return FIRST_LOOK if is_sequential(rows) else LEAST_TESTED
 
 
-#: By the id of a run with looks, the variance of a pair's logarithm that its rows share, as it was after each block.
-Common = Mapping[str, Mapping[int, float]]
+@dataclass(frozen=True)
+class PairNoise:
+    """What a table says of a pair after a block: the variance of a logarithm that all its pairs share, and outliers.
+
+    ``cut`` is what is taken off the logarithms of the pair's two launches of a block, where either is an outlier.
+    """
+
+    variance: float
+    cut: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TableNoise:
+    """The same of all rows of a table, after each block; what is cut off launches is by their row's key and block."""
+
+    variance: Mapping[int, float]
+    cut: Mapping[int, Mapping[Hashable, Mapping[int, float]]]
+
+    def of_pair(self, row: Hashable, other: Hashable) -> dict[int, PairNoise]:
+        """What the table says of the rows with these keys after each block."""
+        noise = {}
+        for block, variance in self.variance.items():
+            one, another = (self.cut[block].get(key, {}) for key in (row, other))
+            cut = {at: (one.get(at, 0.0), another.get(at, 0.0)) for at in {*one, *another}}
+            noise[block] = PairNoise(variance, cut)
+        return noise
+
+
+#: By the id of a run with looks, what its rows share.
+Common = Mapping[str, TableNoise]
 
 
 def common(rows: Iterable[Row]) -> Common:
-    """The shared variances of the rows of one table; runs of a fixed design have none."""
+    """What the rows of one table share, by run; runs of a fixed design have nothing."""
     by_run: dict[str, list[Row]] = {}
     for row in rows:
         if is_sequential([row]):
             by_run.setdefault(row.run, []).append(row)
-    return {run: _variance_after_blocks(of_run) for run, of_run in by_run.items()}
+    return {run: _noise_after_blocks(of_run) for run, of_run in by_run.items()}
 
 
-def _variance_after_blocks(rows: Sequence[Row]) -> dict[int, float]:
+def _noise_after_blocks(rows: Sequence[Row]) -> TableNoise:
     rates = [{record.block: record.samples_per_s for record in row.ok} for row in rows]
     blocks = sorted({block for each in rates for block in each})
-    scores = np.log([[each.get(block) or math.nan for each in rates] for block in blocks])
-    deviations = {block: fit(scores[: at + 1]).deviation for at, block in enumerate(blocks)}
-    return {block: 0.0 if math.isnan(found) else 2 * found**2 for block, found in deviations.items()}
+    logs = np.log([[each.get(block) or math.nan for block in blocks] for each in rates])
+    return measure_noise(logs, [row.key for row in rows], blocks)
 
 
-def last_look(logs: Mapping[int, float], common: Mapping[int, float], design: Design = DESIGN) -> Paired | None:
+def measure_noise(logs: Array, keys: Sequence[Hashable], blocks: Sequence[int]) -> TableNoise:
+    """The noise of a table from the logarithms (rows, blocks) of its rows' throughputs, NaN where there is none."""
+    variances: dict[int, float] = {}
+    cuts: dict[int, dict[Hashable, dict[int, float]]] = {}
+    for at, block in enumerate(blocks):
+        so_far = logs[:, : at + 1]
+        beyond, rest = cut_outliers(so_far)
+        # Outliers say nothing of the noise: those that were cut are as expected here, and do not count.
+        counted = np.count_nonzero(~np.isnan(so_far))
+        share = counted / (counted - np.count_nonzero(beyond))
+        deviation = fit(np.where(beyond, so_far - rest, so_far).T).deviation
+        variances[block] = 0.0 if math.isnan(deviation) else 2 * deviation**2 * share
+        cuts[block] = {
+            key: {blocks[int(place)]: float(off[place]) for place in np.flatnonzero(off)}
+            for key, off in zip(keys, beyond, strict=True)
+            if off.any()
+        }
+    return TableNoise(variances, cuts)
+
+
+def last_look(logs: Mapping[int, float], noise: Mapping[int, PairNoise], design: Design = DESIGN) -> Paired | None:
     """The test of a pair from the logarithms of its ratios by block, however long ago it was decided.
 
-    ``common`` is the variance that all pairs of the table share, as it was after each block; None before any look.
+    ``noise`` is what the table said of the pair after each block; None before any look.
     """
-    found = looks(logs, common, design)
+    found = looks(logs, noise, design)
     return found[-1] if found else None
 
 
-def looks(logs: Mapping[int, float], common: Mapping[int, float], design: Design = DESIGN) -> list[Paired]:
+def looks(logs: Mapping[int, float], noise: Mapping[int, PairNoise], design: Design = DESIGN) -> list[Paired]:
     """The same after each look: the lowest p-value, and what all intervals have in common, so far.
 
     Blocks after the last look are no part of it.
     """
     blocks = sorted(logs)
     values = np.array([logs[block] for block in blocks])
-    held = [
-        look_at(values[:count], common[blocks[count - 1]], design) for count in design.looks if count <= len(blocks)
-    ]
+    held: list[Look] = []
+    for count in design.looks:
+        if count > len(blocks):
+            break
+        after = noise[blocks[count - 1]]
+        off = np.array([after.cut.get(block, (0.0, 0.0)) for block in blocks[:count]])
+        kept = values[:count] - off[:, 0] + off[:, 1]
+        held.append(look_at(kept, after.variance, np.count_nonzero(off, axis=0).max(), design))
     return [_pair(held[: at + 1]) for at in range(len(held))]
 
 
@@ -222,12 +276,22 @@ class Look:
         return np.exp(self.mean - reach), np.exp(self.mean + reach)
 
 
-def look_at(logs: Array, common: Array | float, design: Design = DESIGN) -> Look:
-    """The pairs (...,) with these logarithms of their ratios (..., blocks) and these shared variances (...,)."""
+def estimate(logs: Array, common: Array | float, cut: Array | float = 0.0) -> tuple[Array, Array, int]:
+    """The mean (...,) of logarithms (..., blocks), its standard error, and the error's degrees of freedom.
+
+    ``common`` (...,) is the variance that pairs share; ``cut`` (...,) is how many launches of one of the cells were
+    outliers, of that with more of them. The logarithms are those after cutting.
+    """
     count = logs.shape[-1]
     freedom = count - 1
-    error = np.sqrt((np.var(logs, axis=-1) * count + PRIOR * common) / (freedom + PRIOR) / count)
-    mean = logs.mean(axis=-1)
+    variance = (np.var(logs, axis=-1) * count + PRIOR * common) / (freedom + PRIOR)
+    return logs.mean(axis=-1), np.sqrt(variance / count) * widen(count, cut), freedom
+
+
+def look_at(logs: Array, common: Array | float, cut: Array | float = 0.0, design: Design = DESIGN) -> Look:
+    """The pairs (...,) with these logarithms of their ratios (..., blocks), as `estimate` takes them."""
+    count = logs.shape[-1]
+    mean, error, freedom = estimate(logs, common, cut)
     scatters = error >= 1e-12  # generated figures may have none
     chance = 2 * special.stdtr(freedom, -np.abs(mean) / np.where(scatters, error, 1.0))
     p = np.where(scatters, _lowest_level(chance, count, design), np.abs(mean) < 1e-12)
