@@ -9,8 +9,9 @@ import pytest
 from scipy import stats
 
 from suite.analysis.statistics.inference import MARGIN, run_t_test
+from suite.analysis.statistics.noise import PairNoise, measure_noise
 from suite.analysis.statistics.outliers import LEAST_CUT, cut_outliers
-from suite.analysis.statistics.sequential import PairNoise, last_look, measure_noise
+from suite.analysis.statistics.sequential import last_look
 from suite.analysis.statistics.two_way import fit
 
 #: Samples per second by block on a busy machine: the first launch of the first row started from a cold disk.

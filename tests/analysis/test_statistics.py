@@ -24,6 +24,7 @@ from suite.analysis.statistics.inference import (
     verdict,
     verdicts,
 )
+from suite.analysis.statistics.noise import PairNoise
 from suite.analysis.statistics.sequential import last_look
 from suite.plan.blocks import blocks
 from suite.plan.cell import FRAMEWORKS
@@ -84,7 +85,9 @@ def fixed_tests(draws: np.random.Generator, count: int) -> list[Paired]:
 
 def looked_at(draws: np.random.Generator, count: int) -> list[Paired]:
     logs = draws.normal(draws.choice([0.0, 0.02, 0.1], count)[:, None], 0.03, (count, 6))
-    return [test for each in logs if (test := last_look(dict(enumerate(each)), dict.fromkeys(range(6), 0.03**2)))]
+    return [
+        test for each in logs if (test := last_look(dict(enumerate(each)), dict.fromkeys(range(6), PairNoise(0.03**2))))
+    ]
 
 
 @pytest.mark.parametrize("tests", [fixed_tests, looked_at])

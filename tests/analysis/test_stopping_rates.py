@@ -7,7 +7,8 @@ import pytest
 
 from suite.analysis.statistics import inference
 from suite.analysis.statistics.inference import Paired
-from suite.analysis.statistics.sequential import Design, Look, TableNoise, looks, measure_noise
+from suite.analysis.statistics.noise import TableNoise, measure_noise
+from suite.analysis.statistics.sequential import Design, Look, looks
 from tests.studies import stopping
 from tests.studies.stopping_worlds import World, cells, sources, worlds
 

@@ -26,8 +26,8 @@ How often such a table is wrong, and how soon it decides: ``python -m tests.stud
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -36,8 +36,8 @@ from scipy import special
 
 from suite.analysis.rows.groups import Row
 from suite.analysis.statistics.inference import LEVEL, Paired
-from suite.analysis.statistics.outliers import cut_outliers, widen
-from suite.analysis.statistics.two_way import fit
+from suite.analysis.statistics.noise import PairNoise, TableNoise, measure_noise
+from suite.analysis.statistics.outliers import widen
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, SEQUENTIAL
 
 Array = NDArray[np.float64]
@@ -149,34 +149,6 @@ def launches_needed(rows: Iterable[Row]) -> int:
     return FIRST_LOOK if is_sequential(rows) else LEAST_TESTED
 
 
-@dataclass(frozen=True)
-class PairNoise:
-    """What a table says of a pair after a block: the variance of a logarithm that all its pairs share, and outliers.
-
-    ``cut`` is what is taken off the logarithms of the pair's two launches of a block, where either is an outlier.
-    """
-
-    variance: float
-    cut: Mapping[int, tuple[float, float]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class TableNoise:
-    """The same of all rows of a table, after each block; what is cut off launches is by their row's key and block."""
-
-    variance: Mapping[int, float]
-    cut: Mapping[int, Mapping[Hashable, Mapping[int, float]]]
-
-    def of_pair(self, row: Hashable, other: Hashable) -> dict[int, PairNoise]:
-        """What the table says of the rows with these keys after each block."""
-        noise = {}
-        for block, variance in self.variance.items():
-            one, another = (self.cut[block].get(key, {}) for key in (row, other))
-            cut = {at: (one.get(at, 0.0), another.get(at, 0.0)) for at in {*one, *another}}
-            noise[block] = PairNoise(variance, cut)
-        return noise
-
-
 #: By the id of a run with looks, what its rows share.
 Common = Mapping[str, TableNoise]
 
@@ -195,26 +167,6 @@ def _noise_after_blocks(rows: Sequence[Row]) -> TableNoise:
     blocks = sorted({block for each in rates for block in each})
     logs = np.log([[each.get(block) or math.nan for block in blocks] for each in rates])
     return measure_noise(logs, [row.key for row in rows], blocks)
-
-
-def measure_noise(logs: Array, keys: Sequence[Hashable], blocks: Sequence[int]) -> TableNoise:
-    """The noise of a table from the logarithms (rows, blocks) of its rows' throughputs, NaN where there is none."""
-    variances: dict[int, float] = {}
-    cuts: dict[int, dict[Hashable, dict[int, float]]] = {}
-    for at, block in enumerate(blocks):
-        so_far = logs[:, : at + 1]
-        beyond, rest = cut_outliers(so_far)
-        # Outliers say nothing of the noise: those that were cut are as expected here, and do not count.
-        counted = np.count_nonzero(~np.isnan(so_far))
-        share = counted / (counted - np.count_nonzero(beyond))
-        deviation = fit(np.where(beyond, so_far - rest, so_far).T).deviation
-        variances[block] = 0.0 if math.isnan(deviation) else 2 * deviation**2 * share
-        cuts[block] = {
-            key: {blocks[int(place)]: float(off[place]) for place in np.flatnonzero(off)}
-            for key, off in zip(keys, beyond, strict=True)
-            if off.any()
-        }
-    return TableNoise(variances, cuts)
 
 
 def last_look(logs: Mapping[int, float], noise: Mapping[int, PairNoise], design: Design = DESIGN) -> Paired | None:
