@@ -14,8 +14,8 @@ from suite.plan.command.common import LOCAL
 from suite.record.record import Record
 from suite.session.launches.settings import Settings, settings
 from suite.session.observers import chosen as observing
-from suite.session.outlook import TooSlowError
-from suite.session.repeats import REPEATS
+from suite.session.planning.outlook import TooSlowError
+from suite.session.planning.repeats import REPEATS
 from suite.session.run import Run
 from suite.session.terminal import CommandTerminal, PytestTerminal
 

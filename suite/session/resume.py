@@ -20,7 +20,7 @@ from suite.record.retry import may_pass
 from suite.session.formatting import count_launches
 from suite.session.journal import Journal, JournalError, description, read
 from suite.session.launches.settings import Settings
-from suite.session.repeats import REPEATS, repeats_launches
+from suite.session.planning.repeats import REPEATS, repeats_launches
 from workloads.registry import files_digest
 
 #: How many runs an error names.

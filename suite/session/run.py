@@ -16,7 +16,6 @@ from suite.record.record import Record
 from suite.record.retry import may_pass
 from suite.session.dispatch import Dispatch, Planned, Post, Posting, key_of
 from suite.session.engines.cluster import open_hosts
-from suite.session.eta import Eta, durations, is_lean
 from suite.session.formatting import describe_launch, duration
 from suite.session.hosts import Host
 from suite.session.hosts.site import prepare
@@ -25,11 +24,12 @@ from suite.session.launches.launch import LaunchError
 from suite.session.launches.launcher import Launcher
 from suite.session.launches.settings import Settings
 from suite.session.observers.observer import Observers
-from suite.session.outlook import Due, Outlook
-from suite.session.repeats import REPEATS, is_due_again
+from suite.session.planning.eta import Eta, durations, is_lean
+from suite.session.planning.outlook import Due, Outlook
+from suite.session.planning.repeats import REPEATS, is_due_again
+from suite.session.planning.stopping import Stopping
+from suite.session.planning.warm_up import Costs, warm_up
 from suite.session.resume import open_journal, say_resumed
-from suite.session.stopping import Stopping
-from suite.session.warm_up import Costs, warm_up
 
 
 @dataclass

@@ -15,9 +15,9 @@ from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, REPEAT, SEQUENT
 from suite.record.chain import BEFORE, digest
 from suite.record.record import Record
 from suite.record.retry import may_pass
-from suite.session.repeats import REPEATS, is_due_again
+from suite.session.planning.repeats import REPEATS, is_due_again
+from suite.session.planning.stopping import is_spent
 from suite.session.resume import cells_digest
-from suite.session.stopping import is_spent
 from suite.verify.rule import FAILED, WARNING, Problem, Submission
 
 #: A launch may begin so many seconds before the one before has ended by its rounded times.

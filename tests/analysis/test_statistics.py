@@ -12,6 +12,7 @@ from scipy import stats
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.statistics import power
+from suite.analysis.statistics.estimates.noise import PairNoise
 from suite.analysis.statistics.inference import (
     LEVEL,
     MARGIN,
@@ -24,7 +25,6 @@ from suite.analysis.statistics.inference import (
     verdict,
     verdicts,
 )
-from suite.analysis.statistics.noise import PairNoise
 from suite.analysis.statistics.sequential import last_look
 from suite.plan.blocks import blocks
 from suite.plan.cell import FRAMEWORKS

@@ -53,7 +53,7 @@ def test_the_run_s_own_comparison_stands_at_the_end_and_no_ranking_of_single_lau
     assert "Measured once only, so nothing is tested" in end
     assert "Saved benchmark data in: " in done.output
     (run,) = (saved["suite"]["run"] for saved in done.saved.values())
-    assert run["background"].keys() == {"busy_cores", "cores", "waited_s"}
+    assert run["background"].keys() == {"busy_cores", "cores", "steal_cores", "waited_s"}
     assert read(*done.journals)[0]["background"] == run["background"]
 
 

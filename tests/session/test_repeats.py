@@ -12,7 +12,7 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL, FIRST_LOOK, LEAST_TESTED, REPEAT
 from suite.record.record import Record
 from suite.session.journal import read
-from suite.session.repeats import is_due_again
+from suite.session.planning.repeats import is_due_again
 from tests import records
 from tests.records import replace
 from tests.session.test_stopping import ARGUMENTS, launched
@@ -24,9 +24,11 @@ import suite.record.disturbance as readings
 def find(record):
     return ("other processes took 50 % of the cores",) if {rule} else ()
 readings.find_disturbances = find
-import suite.session.repeats, suite.session.formatting, suite.analysis.rows.disturbed as rows
-suite.session.formatting.find_disturbances = rows.find_disturbances = find
-suite.session.repeats.is_disturbed = rows.is_disturbed = readings.is_disturbed = lambda record: bool(find(record))
+from suite.analysis.rows import disturbed as rows
+from suite.session import formatting
+from suite.session.planning import repeats
+formatting.find_disturbances = rows.find_disturbances = find
+repeats.is_disturbed = rows.is_disturbed = readings.is_disturbed = lambda record: bool(find(record))
 """
 
 

@@ -17,9 +17,9 @@ from suite.plan.measuring import Plan
 from suite.record.handover.job import Job
 from suite.record.parts.ranks import Ranks
 from suite.record.record import Outcome, Record
-from suite.session.eta import LEAST, durations
 from suite.session.hosts import local
 from suite.session.launches.settings import Settings
+from suite.session.planning.eta import LEAST, durations
 from suite.session.run import Run
 from tests import records
 from workloads.data.dataset import DataError

@@ -13,7 +13,7 @@ from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, SEQUENTIAL
 from suite.record.record import Record
 from suite.session.advice import advice
 from suite.session.launches.launcher import drawn_launch
-from suite.session.stopping import Stopping
+from suite.session.planning.stopping import Stopping
 from tests import records
 from tests.records import replace
 from tests.sessions import Suite, refused

@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 from scipy import special
 
+from suite.analysis.statistics.estimates.outliers import cut_outliers, widen
 from suite.analysis.statistics.inference import LEVEL, MARGIN
-from suite.analysis.statistics.outliers import cut_outliers, widen
 from suite.analysis.statistics.sequential import Design, Look, look_at
 from tests.studies.stopping_worlds import BATCHES, FRAMEWORKS, Values, World, cells, sources, worlds
 from tests.studies.tune import written
@@ -97,7 +97,7 @@ def cut(logs: Values, outliers: bool = True) -> tuple[Values, Values, Values]:
 
 
 def _variance(logs: Values) -> Values:
-    """The variance (answers,) of a launch by `suite.analysis.statistics.two_way.fit`, for many tables at a time."""
+    """The variance (answers,) of a launch for many tables at a time, as `two_way.fit` of `estimates` has it."""
     known = ~np.isnan(logs)
     if known.all():  # sooner, without equations
         rest = logs - logs.mean(-1, keepdims=True) - logs.mean(-2, keepdims=True) + logs.mean((-1, -2), keepdims=True)

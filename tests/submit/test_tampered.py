@@ -273,6 +273,7 @@ def test_deep_lines_are_refused(original: Contents, lines: list[Line], tmp_path:
 REFUSED = {
     "0002_smoke": {"versions"}, "0005_cpu": {"versions"}, "0006_accuracy_imdb": {"versions"},
     "0009_accuracy_cnn_small": {"complete", "order"}, "0011_cpu_cnn": {"complete", "order"},
+    "0031_cpu": {"stopping"},  # it ended by an earlier correction, which decided one comparison more
 }  # fmt: skip
 
 

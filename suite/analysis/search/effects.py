@@ -3,7 +3,7 @@
 The effect of a value of a setting is its ratio to the base value over all pairs of cells that differ in nothing else:
 each pair gives the mean of its logarithmic ratios over the blocks that both ran in, and the pairs are weighted by their
 blocks. A race drops cells, so that pairs have unequal numbers of blocks. The noise is that of the whole race
-(`suite.analysis.statistics.two_way.fit`), which is known better than that of any pair.
+(`suite.analysis.statistics.estimates.two_way.fit`), which is known better than that of any pair.
 
 Settings interact where the ratios of the pairs differ by more than that noise: an F-test of their scatter, with Holm's
 correction over all effects. The setting that explains most of the scatter is named, with the effect at each value.
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from suite.analysis.statistics.estimates.two_way import Fit, Scores
 from suite.analysis.statistics.inference import LEVEL, holm
-from suite.analysis.statistics.two_way import Fit, Scores
 from suite.plan.cell import USUAL_COMPILE, Cell
 from suite.plan.sweeps.sweep import AXES, spell_value
 

@@ -21,7 +21,7 @@ from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.search.objectives import figure_of, format_value, mean, score, why_none
 from suite.analysis.search.significance import LEVEL, find_dominated, worse
 from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Exit, Race, Step, table
-from suite.analysis.statistics.two_way import fit
+from suite.analysis.statistics.estimates.two_way import fit
 from suite.plan.cell import Cell
 from suite.plan.objective import Question
 from suite.plan.space import lacking_too, larger_than

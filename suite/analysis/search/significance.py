@@ -23,7 +23,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.analysis.statistics.two_way import Fit, Scores, fit
+from suite.analysis.statistics.estimates.two_way import Fit, Scores, fit
 
 #: The risk that a race drops the best cell, over all its looks.
 LEVEL = 0.05

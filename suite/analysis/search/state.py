@@ -11,7 +11,7 @@ import numpy as np
 
 from suite.analysis.search.objectives import mean, score, value
 from suite.analysis.search.significance import all_tie, spent
-from suite.analysis.statistics.two_way import Fit, Scores, fit
+from suite.analysis.statistics.estimates.two_way import Fit, Scores, fit
 from suite.plan.cell import Cell
 from suite.plan.objective import Question
 from suite.record.record import Record

@@ -2,7 +2,7 @@
 
 A block holds one launch of each cell, so whatever slows the machine for all cancels out in a block's ratio. The
 logarithms of these ratios are tested by Student's one-sample t-test against 0, after outliers were cut
-(`suite.analysis.statistics.outliers`). The margin is fixed before the run. Of
+(`suite.analysis.statistics.estimates.outliers`). The margin is fixed before the run. Of
 several tests each has its interval at the level at which Holm's step-down correction tested it: it excludes 1 exactly
 where the test is significant after the correction. A row is *faster* or *slower* if this whole interval is beyond the
 margin, *equal* if it is within the margin, and *inconclusive* otherwise. So noise alone decides nothing: it leaves a
@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from suite.analysis.statistics.outliers import cut_outliers, widen
+from suite.analysis.statistics.estimates.outliers import cut_outliers, widen
 
 #: With fewer blocks a ratio is shown but not tested.
 LEAST = 6

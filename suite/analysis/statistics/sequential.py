@@ -12,7 +12,7 @@ one that all pairs of the table share, as if that were worth `PRIOR` degrees of 
 Applications in Genetics and Molecular Biology 3, 2004), and its statistic is compared by its chance under Student's t.
 Unlike there, the pair gains no degrees of freedom by it: cells scatter so unequally that the noisiest pairs of a table
 would be called different too often: up to 8 % of simulated answers were wrong. A single bad launch ruins neither mean
-nor variance, since what lies far off is cut before both (`suite.analysis.statistics.outliers`).
+nor variance, since what lies far off is cut before both (`suite.analysis.statistics.estimates.outliers`).
 
 A *sequential p-value* is the lowest level whose boundary the data have crossed at any look so far. Holm's correction
 over the sequential p-values of all pairs is the step-down test at each look (Liu and Anderson, Journal of the American
@@ -35,9 +35,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from suite.analysis.rows.groups import Row
+from suite.analysis.statistics.estimates.noise import PairNoise, TableNoise, measure_noise
+from suite.analysis.statistics.estimates.outliers import widen
 from suite.analysis.statistics.inference import LEVEL, Paired
-from suite.analysis.statistics.noise import PairNoise, TableNoise, measure_noise
-from suite.analysis.statistics.outliers import widen
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, SEQUENTIAL
 
 Array = NDArray[np.float64]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.analysis.statistics.outliers import cut_outliers
-from suite.analysis.statistics.two_way import fit
+from suite.analysis.statistics.estimates.outliers import cut_outliers
+from suite.analysis.statistics.estimates.two_way import fit
 
 Array = NDArray[np.float64]
 

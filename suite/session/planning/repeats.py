@@ -15,7 +15,7 @@ from suite.plan.measuring import LEAST_TESTED, REPEAT
 from suite.record.disturbance import is_disturbed
 from suite.record.record import Record
 from suite.session.launches.settings import Settings
-from suite.session.stopping import spent_s
+from suite.session.planning.stopping import spent_s
 
 #: What a run's description says of a run that measures disturbed launches again.
 REPEATS = "repeats"

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, WHOLE_BLOCKS, Plan
 from suite.record.record import Record
-from suite.session.eta import Eta
 from suite.session.formatting import count_launches, duration
 from suite.session.launches.batch_finder import Fit
-from suite.session.warm_up import USED_MOST, Costs
+from suite.session.planning.eta import Eta
+from suite.session.planning.warm_up import USED_MOST, Costs
 
 #: A launch that is to be made: its cell and its number.
 Due = tuple[Cell, int]

@@ -1,0 +1,1 @@
+"""What launches scatter by: cells and blocks, outliers, and the noise of a table."""
