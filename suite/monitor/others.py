@@ -16,13 +16,15 @@ from typing import Any
 
 from suite.monitor.timeline import Sample, Span, cut
 from suite.record.disturbance import NAME_MOST, NAMES_MOST, OTHERS_MOST, STALLS, TAKES
-from suite.record.parts.environment import redact
+from suite.record.parts.environment import core_limit, redact
 from suite.record.text import clean
 
 #: Where Linux shows processes.
 PROC = Path("/proc")
 #: Between two looks at all processes, at least, and the share of a core that they take, at most.
 LOOK_EVERY_S, LOOK_CORES_MOST = 2.0, 0.005
+#: A launch that used a larger share of a quota is throttled by its own threads.
+OWN_MOST = 0.9
 #: A process that used fewer cores is not named.
 NAMED_LEAST_CORES = 0.05
 
@@ -70,6 +72,9 @@ class Others:
             if sum(counter in sample.values for sample in within) > 1:
                 whole = self._cores if name in TAKES else 1
                 shares[name] = round(min(1.0, max(0.0, _grown(within, counter) / whole)), 4)
+        limit = core_limit()
+        if limit and _grown(within, "cpu_s") > OWN_MOST * limit:
+            shares.pop("throttled_share", None)  # by what the launch itself asked for
         if shares.get("others_share", 0.0) > OTHERS_MOST:
             used: dict[str, float] = defaultdict(float)
             for part, by_name in self._used:

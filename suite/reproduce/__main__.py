@@ -10,6 +10,7 @@ from pathlib import Path
 
 from suite.analysis.options import RUNS, STORAGE_FOLDER, margin_option
 from suite.analysis.records.load import LoadError, find, load
+from suite.analysis.rows.disturbed import select_counting
 from suite.analysis.rows.wording import NONE
 from suite.plan.blocks import blocks
 from suite.plan.cell import Cell
@@ -182,7 +183,7 @@ def changes(stored: Mapping[Cell, Sequence[Record]], rerun: Mapping[Cell, Sequen
     """Describes what differs between the stored run and the new one, each difference once."""
     lines: dict[str, None] = {}
     for cell in stored:
-        then, now = ([record for record in runs.get(cell, ()) if record.outcome.ok] for runs in (stored, rerun))
+        then, now = (select_counting(runs.get(cell, ())) for runs in (stored, rerun))
         if then and now:
             lines |= dict.fromkeys(f"{cell.framework}: {clean(words)}" for words in differences(then, now))
     return list(lines)

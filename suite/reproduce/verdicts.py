@@ -15,6 +15,7 @@ from statistics import median
 
 from suite.analysis.records.hardware import SAME, compare, identify, machine
 from suite.analysis.records.machines import Machines
+from suite.analysis.rows.disturbed import select_counting
 from suite.analysis.rows.environments import describe_changes
 from suite.analysis.statistics.inference import MARGIN, verdict, welch
 from suite.plan.cell import FRAMEWORKS, Cell
@@ -99,7 +100,7 @@ def _key(record: Record, again: int) -> tuple[str, Record]:
 
 
 def _verdict(stored: Records, rerun: Records, margin: float, machines: Machines) -> Verdict:
-    stored_ok, rerun_ok = ([record for record in records if record.outcome.ok] for records in (stored, rerun))
+    stored_ok, rerun_ok = map(select_counting, (stored, rerun))
     if not stored_ok or not rerun_ok:
         statuses = [sorted({record.outcome.status for record in records}) for records in (stored, rerun)]
         statuses_text = f"stored {', '.join(statuses[0]) or 'nothing'}, now {', '.join(statuses[1]) or 'nothing'}"
@@ -159,8 +160,7 @@ def _ratio_change(
 ) -> str:
     """Describes how the ratio of two cells changed; empty if by no more than `SHAPE_MARGIN`."""
     before, after = (
-        median(_rates(r for r in runs[numerator] if r.outcome.ok))
-        / median(_rates(r for r in runs[denominator] if r.outcome.ok))
+        median(_rates(select_counting(runs[numerator]))) / median(_rates(select_counting(runs[denominator])))
         for runs in (stored, rerun)
     )
     if abs(math.log(after / before)) <= math.log1p(SHAPE_MARGIN):

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from suite.analysis.rows.disturbed import say_too_busy
-from suite.plan.measuring import LAST_LOOK, LEAST_TESTED
+from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED
 from suite.record.retry import may_pass
 from suite.session.formatting import count_launches
 from suite.session.resume import command, without
@@ -24,19 +24,28 @@ def advice(run: Run, arguments: Sequence[str]) -> str:
     if failed := sum(may_pass(record.outcome) for record in run.failed):
         return f"{count_launches(failed)} failed for reasons that may pass. Try again with: {again}"
     if busy := say_too_busy(run.records):
-        return f"The machine was too busy for an answer: {busy}. Wait or end other programs, then go on with: {again}"
+        words = f"The machine was too busy for an answer: {busy}. Wait or end other programs, then go on with:"
+        return f"{words} {_continue(run, arguments, 2)}"
     return _go_on(run, arguments, again)
+
+
+def _continue(run: Run, arguments: Sequence[str], times: int) -> str:
+    """The command that makes so many times as many launches of this run."""
+    run_id, budget_s = run.info["id"], run.settings.budget_s
+    if not budget_s:
+        return f"{command(arguments, run_id)} --launches={times * run.settings.launches}"
+    return f"{command(without(arguments, '--budget'), run_id)} --budget={math.ceil(times * budget_s / 60)}min"
 
 
 def _go_on(run: Run, arguments: Sequence[str], again: str) -> str:
     """How to decide what a run has left undecided."""
-    run_id = run.info["id"]
+    blocks = len({record.block for record in run.records})
+    if run.settings.budget_s and blocks < FIRST_LOOK:
+        return f"Nothing is tested before {FIRST_LOOK} blocks. Go on for as long again: {_continue(run, arguments, 2)}"
     if undecided := run.undecided:
-        if len({record.block for record in run.records}) >= LAST_LOOK:
+        if blocks >= LAST_LOOK:
             return f"Undecided comparisons: {undecided}, after all {LAST_LOOK} blocks; --launches N takes more, anew"
-        minutes = math.ceil(2 * (run.settings.budget_s or 0) / 60)
-        larger = command(without(arguments, "--budget"), run_id)
-        return f"Undecided comparisons: {undecided}. Go on for as long again: {larger} --budget={minutes}min"
+        return f"Undecided comparisons: {undecided}. Go on for as long again: {_continue(run, arguments, 2)}"
     if run.settings.launches < LEAST_TESTED and not all(cell.recipe for cell, _ in run.planned):
         return f"Test which differences are significant with: {again} --launches={LEAST_TESTED}"
     return ""

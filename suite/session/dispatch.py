@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from suite.plan.cell import Cell
+from suite.plan.measuring import CONTROL
 from suite.record.record import Outcome, Record
 from suite.session.hosts import Host, HostLostError, StoppedError
 from suite.session.launches.launch import LaunchError
@@ -98,6 +99,18 @@ class Dispatch:
         with self._changed:
             self._blocks.append(Block(deque(launches), host if host in self._names else ""))
             self._changed.notify_all()
+
+    def add_blocks(self, planned: Sequence[tuple[Cell, int]], done: Mapping[str, Record]) -> None:
+        """Add all blocks of a run, without the launches that are ``done``, by their keys; their hosts go on."""
+        blocks: dict[int, list[Planned]] = {}
+        begun: dict[int, str] = {}
+        for position, (cell, number) in enumerate(planned):
+            if record := done.get(key_of(cell, number)):
+                begun[number % CONTROL] = record.host
+            else:
+                blocks.setdefault(number % CONTROL, []).append((cell, number, position))
+        for number, launches in blocks.items():
+            self.add(launches, begun.get(number, ""))
 
     @property
     def asked(self) -> set[str]:

@@ -35,7 +35,7 @@ def open_run(session: pytest.Session, test: str, launches: order.Launches) -> Ru
         background = settle(config.getoption("wait_idle"), terminal.say, terminal.show).to_json() if here else {}
         run = _make_run(session, test, launches, terminal, background)
         try:
-            asked = any(config.getoption(name) for name in (SIZE, "matrix", "resume"))
+            asked = any(config.getoption(name) for name in (SIZE, "matrix", "resume", "shard"))
             try:
                 run.prepare(may_shrink=run.on_cpu and not asked)
             except TooSlowError as error:
@@ -49,7 +49,7 @@ def open_run(session: pytest.Session, test: str, launches: order.Launches) -> Ru
                 costs, run = run.costs, _make_run(session, test, launches, terminal, background)
                 run.prepare(costs)
         except BaseException:
-            run.close()
+            run.discard()
             raise
     if run.info.get(REPEATS):
         order.add_repeats(session, test, launches)
@@ -69,7 +69,7 @@ def _make_run(
         settings(config, options.chosen_matrix(config)),
         [launches[name] for name in order.planned_ids(session.items, test, list(launches))],
         terminal.say, terminal.show, terminal.say_end, background,
-        observing.observers(config, terminal.say, terminal.show),
+        observing.observers(config, terminal.say, terminal.show), repeats=True,
     )  # fmt: skip
 
 

@@ -20,7 +20,6 @@ from suite.record.retry import may_pass
 from suite.session.formatting import count_launches
 from suite.session.journal import Journal, JournalError, description, read
 from suite.session.launches.settings import Settings
-from suite.session.planning.repeats import REPEATS, repeats_launches
 from workloads.registry import files_digest
 
 #: How many runs an error names.
@@ -32,10 +31,10 @@ def cells_digest(cells: Iterable[Cell]) -> str:
     return hashlib.sha256("\n".join(sorted({cell.id for cell in cells})).encode()).hexdigest()[:16]
 
 
-def open_journal(settings: Settings, cells: Sequence[Cell], here: bool, known: Mapping[str, Any]) -> Journal:
+def open_journal(settings: Settings, cells: Sequence[Cell], known: Mapping[str, Any]) -> Journal:
     """The journal of a run of these cells: a new one, or the one that is to be continued. Raises `JournalError`.
 
-    ``known`` is said of a new run besides its settings; ``here`` is whether launches run on this host.
+    ``known`` is said of a new run besides its settings.
     """
     digest = cells_digest(cells)
     if settings.resume:
@@ -53,7 +52,6 @@ def open_journal(settings: Settings, cells: Sequence[Cell], here: bool, known: M
         run_id += f"-{now.microsecond:06d}"
     info = {"id": run_id, "started": now.isoformat(timespec="seconds"), **settings.signature()}
     info |= {"design": SEQUENTIAL, "budget_s": settings.budget_s} if settings.budget_s else {}
-    info |= {REPEATS: True} if repeats_launches(settings, here) else {}
     info |= {"typed": settings.typed, "cells": digest, "planned": len(cells)}
     info |= {name: value for name, value in known.items() if value}
     return Journal(settings.journals / f"{run_id}.jsonl", info)

@@ -14,7 +14,7 @@ from suite.plan.command.common import LOCAL
 from suite.plan.measuring import CONTROL, REPEAT
 from suite.record.record import Record
 from suite.record.retry import may_pass
-from suite.session.dispatch import Dispatch, Planned, Post, Posting, key_of
+from suite.session.dispatch import Dispatch, Post, Posting, key_of
 from suite.session.engines.cluster import open_hosts
 from suite.session.formatting import describe_launch, duration
 from suite.session.hosts import Host
@@ -25,8 +25,8 @@ from suite.session.launches.launcher import Launcher
 from suite.session.launches.settings import Settings
 from suite.session.observers.observer import Observers
 from suite.session.planning.eta import Eta, durations, is_lean
-from suite.session.planning.outlook import Due, Outlook
-from suite.session.planning.repeats import REPEATS, is_due_again
+from suite.session.planning.outlook import Due, Outlook, TooSlowError
+from suite.session.planning.repeats import REPEATS, is_due_again, is_tested
 from suite.session.planning.stopping import Stopping
 from suite.session.planning.warm_up import Costs, warm_up
 from suite.session.resume import open_journal, say_resumed
@@ -34,23 +34,22 @@ from suite.session.resume import open_journal, say_resumed
 
 @dataclass
 class Run:
-    """The launches of a session. ``say`` prints a line; ``show`` replaces the last line of a terminal by a state.
-
-    ``say_end`` prints the line of a launch, given its status; without it ``say`` does.
-    """
+    """The launches of a session. ``say`` prints a line, ``say_end`` that of a launch, given its status; ``show`` a state."""
 
     settings: Settings
-    planned: list[tuple[Cell, int]]  # every launch, in the order in which it is to run
+    planned: list[Due]  # every launch, in the order in which it is to run
     say: Callable[[str], None]
     show: Callable[[str], None]
     say_end: Callable[[str, str], None] | None = None
     background: dict[str, Any] = field(default_factory=dict)  # the load before the first launch
     observers: Observers = field(default_factory=Observers)
     records: list[Record] = field(default_factory=list)  # of the launches that are done, in their order
+    repeats: bool = False  # whether disturbed launches may be measured again
     costs: Costs | None = None  # what launches cost here, once the run has warmed up
     _open: ExitStack = field(default_factory=ExitStack)
     _unended: str = ""  # the launch that has begun and has no record
     _ended_s: float = field(default_factory=time.monotonic)  # when the launch before ended
+    _warmed: int = 0  # how often it has warmed up
     _warming_s: float = 0.0  # what warming up took, until a record says so
 
     def __post_init__(self) -> None:
@@ -58,8 +57,9 @@ class Run:
         locks = self._build(cells)
         self._hosts = open_hosts(self.settings, cells, self.say, self._open)
         try:
-            known = {"locks": locks, "background": self.background}
-            self.journal = open_journal(self.settings, cells, not self._hosts.cluster, known)
+            self.repeats = self.repeats and not self._hosts.cluster and is_tested(self.settings)
+            known = {"locks": locks, "background": self.background, REPEATS: self.repeats}
+            self.journal = open_journal(self.settings, cells, known)
         except BaseException:
             self._open.close()
             raise
@@ -140,8 +140,9 @@ class Run:
         It is not if all is decided, or if the launch whose place it would take was not disturbed.
         """
         if number >= REPEAT:
-            budget_s = self.settings.budget_s
-            due = key_of(cell, number) in self._journalled or is_due_again(cell, number, self.records, budget_s)
+            due = key_of(cell, number) in self._journalled
+            if not due and not any(record.block > number % CONTROL for record in self._journalled.values()):
+                due = is_due_again(cell, number, self.records, self.settings.budget_s)
             if due:
                 self.planned.insert(self.done, (cell, number))
                 self.info["planned"] = self.total
@@ -192,16 +193,15 @@ class Run:
             self.say(line)
 
     def discard(self) -> None:
-        """Close a run that has launched nothing, and remove its journal."""
+        """Close the run, and remove its journal if it has launched nothing."""
         self.close()
         if not self.journal.records:
-            self.journal.path.unlink()
+            self.journal.path.unlink(missing_ok=True)
 
     def prepare(self, costs: Costs | None = None, *, may_shrink: bool = False) -> None:
-        """Check the interpreters, get the data ready, warm up, and say how long the run may take.
+        """Get all ready, warm up unless ``costs`` are known, and say how long the run takes.
 
-        Nothing is warmed up again where the ``costs`` are known. Raises `TooSlowError` where no plan fits the budget,
-        if the run ``may_shrink``.
+        Raises `TooSlowError` where no plan fits the budget, if the run ``may_shrink``.
         """
         cells = [cell for cell, _ in self.planned]
         if not self._hosts.cluster:  # hosts of a cluster answer for themselves
@@ -209,7 +209,7 @@ class Run:
         remaining = self._remaining()
         workloads = list(dict.fromkeys(sorted(cell.workload for cell in cells)))
         prepare(self._hosts.hosts, workloads, bool(remaining))
-        if remaining and self.info.get(REPEATS):
+        if remaining and self.repeats:
             self._warm_up([cell for cell, _ in remaining], costs)
         if remaining:
             self.say(self._say_plan(remaining, may_shrink))
@@ -223,8 +223,10 @@ class Run:
             self.say("warming up: environments, data and compilers are read once; nothing of it is recorded")
             costs = warm_up(cells, self._launcher.warm_up)
             self.show("")
-        self.costs, self._warming_s = costs, costs.took_s
-        self._outlook.learn(costs, cells)
+            self._warmed += 1
+        self.costs, self._warming_s = costs, self._warming_s + costs.took_s
+        if not self._journalled:
+            self._outlook.learn(costs, cells)
 
     def _say_plan(self, remaining: Sequence[Due], may_shrink: bool) -> str:
         """What the run will do and how long that takes, in a line; a run with a budget chooses its plan here."""
@@ -232,10 +234,17 @@ class Run:
             return self._outlook.say(remaining, search=bool(self.settings.search))
         if self._journalled:
             left_s = self._stopping.left_s(self._journalled.values())
+            self._launcher.whole_blocks = self._outlook.find_whole_blocks(self._journalled.values())
             return f"until all is decided, for about {duration(left_s)} at most"
+        cells = list(dict.fromkeys(cell for cell, _ in remaining))
+        once = self._warmed == 1  # perhaps from a cold disk: before it is too slow, it warms up again
         try:
-            cells = list(dict.fromkeys(cell for cell, _ in remaining))
-            return self._outlook.choose(cells, self._stopping.budget_s, self._warming_s, may_shrink=may_shrink)
+            return self._outlook.choose(cells, self._stopping.budget_s, self._warming_s, may_shrink=may_shrink or once)
+        except TooSlowError:
+            if not once:
+                raise
+            self._warm_up(cells, None)
+            return self._say_plan(remaining, may_shrink)
         finally:
             self._launcher.whole_blocks = self._outlook.whole_blocks
 
@@ -254,26 +263,12 @@ class Run:
             self._dispatch = Dispatch(
                 self._hosts.hosts, self._launcher_on, self._keep, self.say, self._hosts.revive, self._counter
             )
-        blocks: dict[int, list[Planned]] = {}
-        begun: dict[int, str] = {}
-        for position, (cell, number) in enumerate(self.planned):
-            if record := self._journalled.get(key_of(cell, number)):
-                begun[number % CONTROL] = record.host
-            else:
-                blocks.setdefault(number % CONTROL, []).append((cell, number, position))
         if self._dispatch and not self.settings.search:
-            for number, planned in blocks.items():
-                self._dispatch.add(planned, begun.get(number, ""))
+            self._dispatch.add_blocks(self.planned, self._journalled)
 
     def _launcher_on(self, host: Host, post: Post) -> Launcher:
         """What runs launches on a host of a cluster, and leaves it to ``post`` to tell of them."""
-
-        def say(text: str) -> None:
-            post(partial(self.say, text))
-
-        def show(text: str) -> None:
-            post(partial(self.show, text))
-
+        say, show = (partial(_post_text, post, tell) for tell in (self.say, self.show))
         return Launcher(self.settings, self.info, host, say, show, Posting(self.observers, post), self._fits)
 
     def _keep(self, record: Record, took_s: float, searching_s: float) -> Record:
@@ -298,3 +293,7 @@ class Run:
     def _say_left(self) -> str:
         known = self._outlook.eta.known and self._remaining()
         return f", {'at most' if self._stopping else 'about'} {duration(self._left_s())} left" if known else ""
+
+
+def _post_text(post: Post, tell: Callable[[str], None], text: str) -> None:
+    post(partial(tell, text))

@@ -15,7 +15,15 @@ from suite.analysis.records.machines import Machines
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import number as as_number
 from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL
-from suite.record.disturbance import DISTURBED, OTHERS_MOST, TAKES, find_disturbances, has_readings, is_disturbed
+from suite.record.disturbance import (
+    DISTURBED,
+    OTHERS_MOST,
+    STALLS,
+    TAKES,
+    find_disturbances,
+    has_readings,
+    is_disturbed,
+)
 from suite.record.files.line import decode_line
 from suite.record.parts.environment import digest_of
 from suite.record.record import SKIPPED, Record
@@ -148,26 +156,33 @@ def _disturbances(run: Submission) -> Iterator[Problem]:
             why = f"is not flagged, and its readings say: {find_disturbances(record)[0]}"
         elif DISTURBED in record.flags and not disturbed:
             why = "is flagged as disturbed, and none of its readings says so"
-        elif any_read and (line := _taken_by_line(record)) is not None:
-            taken = sum(as_number(record.metrics["host"]["disturbance"].get(name)) or 0.0 for name in TAKES)
-            if abs(min(1.0, line) - min(1.0, taken)) > LINES_MOST:
-                why = f"says that others took {taken:.0%} of the cores, and its lines over time say {line:.0%}"
+        elif any_read and (line := _shares_by_line(record)):
+            stored = record.metrics["host"]["disturbance"]
+            for rule in (TAKES, *((name,) for name in STALLS)):
+                names = [name for name in rule if name in line]
+                said, seen = (min(1.0, sum(as_number(of.get(n)) or 0.0 for n in names)) for of in (stored, line))
+                if abs(said - seen) > LINES_MOST:
+                    why = f"says {said:.0%} of {' and '.join(names)}, and its lines over time say {seen:.0%}"
         if why:
             yield Problem(FAILED, f"{record.key} {why}", "measure again, unchanged")
 
 
-def _taken_by_line(record: Record) -> float | None:
-    """The share of the cores that others took while it trained, by the lines over time; None for too few points."""
+def _shares_by_line(record: Record) -> dict[str, float]:
+    """What a record's lines over time say of the shares that it holds while it trained; empty for too few points."""
     host, spans = record.metrics["host"], record.phases["train"].spans
     timeline, cores = decode_line(host.get("timeline")), as_number(host.get("cores"))
     if not timeline or not cores or not spans:
-        return None
+        return {}
     begin_s, end_s = spans[0][0], spans[-1][1]
-    lines = [timeline["values"].get(name, []) for name in ("other_cpu_cores", "steal_cores", "throttled_cores")]
     at = [index for index, at_s in enumerate(timeline["at_s"]) if begin_s <= at_s <= end_s]
-    if len(at) < POINTS_LEAST:
-        return None
-    return sum(max(0.0, fmean(line[index] or 0.0 for index in at)) for line in lines if line) / cores
+    shares = {}
+    for name in (*TAKES, *STALLS):
+        of_cores = f"{'other_cpu' if name == 'others_share' else name.removesuffix('_share')}_cores"
+        line = timeline["values"].get(of_cores if name in TAKES else name)
+        if line and name in host["disturbance"] and len(at) >= POINTS_LEAST:
+            mean = max(0.0, fmean(line[index] or 0.0 for index in at))
+            shares[name] = mean / cores if name in TAKES else mean
+    return shares
 
 
 def device(run: Submission) -> Iterator[Problem]:

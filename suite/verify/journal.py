@@ -89,7 +89,10 @@ def _check_repeats(run: Submission) -> Iterator[Problem]:
         for original in sorted((r for r in expected if r.block == block), key=_position):
             number = REPEAT + original.launch
             found = run.launches.get(f"{original.cell.id}#{number}")
-            paid_s = None if found and found.resumed else budget_s  # a run goes on with a larger budget
+            later = [record.resumed for record in ranked if record.block > block]
+            if later and original.resumed > min(later):
+                continue  # it was tried again after later blocks had run
+            paid_s = None if later or (found and found.resumed) else budget_s  # else the run went on
             due = bool(run.run.get(REPEATS)) and is_due_again(original.cell, number, done, paid_s)
             if due != bool(found):
                 why = "was disturbed and is not measured again" if due else "is measured again and need not be"

@@ -31,6 +31,7 @@ from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.catalog.settings import SETTINGS as DECLARED
 from suite.plan.cell import Cell
 from suite.plan.measuring import LEAST_TESTED
+from suite.record.disturbance import is_disturbed
 from suite.record.record import Record
 
 Key = TypeVar("Key", bound=Hashable)
@@ -220,4 +221,11 @@ def standing(records: Sequence[Record], margin: float = MARGIN) -> Standing:
         few = len({record.block for record in records}) < LEAST_TESTED
         return Standing(0, 0, frozenset(record.cell for record in records if few and record.outcome.ok))
     left = [pair for pair, ratio in found.items() if ratio.verdict in ("", UNDECIDED)]
-    return Standing(len(found), len(found) - len(left), frozenset(cell for pair in left for _, cell in pair))
+    cells = {cell for pair in left for _, cell in pair}
+    by_cell: dict[Cell, list[Record]] = {}
+    for record in records:
+        by_cell.setdefault(record.cell, []).append(record)
+    # A cell without any undisturbed launch has no ratio yet, and no partner leaves before it has one.
+    unread = [cell for cell, own in by_cell.items() if not cell.recipe and all(map(is_disturbed, own))]
+    cells |= {cell for cell in by_cell if any(cell.workload == each.workload for each in unread)}
+    return Standing(len(found) + len(unread), len(found) - len(left), frozenset(cells))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from suite.analysis.records.hardware import SAME, compare
 from suite.analysis.records.load import Launch, LoadError
 from suite.analysis.records.machines import Machines
+from suite.analysis.rows.disturbed import select_counting
 from suite.analysis.statistics.inference import LEVEL, Paired, holm, welch
 from suite.plan.cell import Cell
 from suite.record.record import Record
@@ -83,7 +84,7 @@ def _check_machines(launches: Iterable[Launch]) -> None:
 
 def _obstacle(base: Sequence[Record], new: Sequence[Record]) -> str:
     """Why these launches of one cell cannot be compared, in words; empty if they can."""
-    ok = [[record for record in records if record.outcome.ok] for records in (base, new)]
+    ok = [select_counting(records) for records in (base, new)]
     if min(map(len, ok)) < LEAST_LAUNCHES:
         return f"{len(ok[0])} and {len(ok[1])} launches ended well; a test takes {LEAST_LAUNCHES} of each"
     for field, name in (("data", "data"), ("workload", "spec")):
@@ -93,4 +94,4 @@ def _obstacle(base: Sequence[Record], new: Sequence[Record]) -> str:
 
 
 def _rates(records: Iterable[Record]) -> list[float]:
-    return [rate for record in records if record.outcome.ok and (rate := record.samples_per_s)]
+    return [rate for record in select_counting(records) if (rate := record.samples_per_s)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.plan.cell import AUTO, Cell
@@ -11,7 +11,7 @@ from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, WHOLE_BLOCKS, P
 from suite.record.record import Record
 from suite.session.formatting import count_launches, duration
 from suite.session.launches.batch_finder import Fit
-from suite.session.planning.eta import Eta
+from suite.session.planning.eta import Eta, is_lean
 from suite.session.planning.warm_up import USED_MOST, Costs
 
 #: A launch that is to be made: its cell and its number.
@@ -40,19 +40,25 @@ class Outlook:
         """How long launches measure."""
         return self.eta.plan
 
-    def estimate_s(self, launches: Sequence[Due]) -> float:
+    def estimate_s(self, launches: Sequence[Due], *, searching: bool = True) -> float:
         """The seconds that these launches will take, with the searches for their batches."""
-        searches = {cell for cell, _ in launches if cell.batch == AUTO and cell not in self.fits}
+        searches = {cell for cell, _ in launches if searching and cell.batch == AUTO and cell not in self.fits}
         kinds = [(cell, self.plan.of_launch(number, self.whole_blocks).lean) for cell, number in launches]
         return self.eta.left_s(kinds, searches) / self.side_by_side
 
     def learn(self, costs: Costs, cells: Sequence[Cell]) -> None:
-        """Take what warming up has shown as the launches of cells that have none yet."""
+        """Take what warming up has shown as launches of these cells."""
         for cell in dict.fromkeys(cells):
             for lean in (False, True):
                 cost_s = costs.launch_s(cell, self.plan, whole=not lean)
-                if cost_s is not None and not self.eta.has(cell, lean=lean):
+                if cost_s is not None:
                     self.eta.add(cell, cost_s, lean=lean)
+
+    def find_whole_blocks(self, done: Iterable[Record]) -> int:
+        """In how many blocks launches have all phases, in a run that goes on after these."""
+        lean = [record.block for record in done if is_lean(record) and not record.control]
+        self.whole_blocks = min([*lean, WHOLE_BLOCKS])
+        return self.whole_blocks
 
     def left_s(self, remaining: Sequence[Due], done: Sequence[Record], budget_left_s: float | None) -> float:
         """The seconds left: of a run with a budget, what is left of that, but no less than what will surely follow."""
@@ -78,8 +84,11 @@ class Outlook:
         The usual number of blocks have all phases if that leaves time for a tested answer, else only the first. If
         neither does, the run goes on as far as it gets; one that ``may_shrink`` raises `TooSlowError`.
         """
-        whole_s, lean_s = (self.estimate_s([(cell, number) for cell in cells]) for number in (0, LAST_LOOK))
-        left_s = USED_MOST * budget_s - warming_s
+        whole_s, lean_s = (
+            self.estimate_s([(cell, number) for cell in cells], searching=False) for number in (0, LAST_LOOK)
+        )
+        once_s = self.estimate_s([(cell, 0) for cell in cells]) - whole_s + warming_s
+        left_s = USED_MOST * budget_s - once_s
         for self.whole_blocks in (WHOLE_BLOCKS, 1):
             least_s = self.whole_blocks * whole_s + (FIRST_LOOK - self.whole_blocks) * lean_s
             if least_s <= left_s:
@@ -88,7 +97,7 @@ class Outlook:
                     f"{blocks} blocks of {count_launches(len(cells))} fit into {duration(budget_s)}; the run ends when "
                     f"all is decided, at the earliest after {FIRST_LOOK} blocks (about {duration(least_s)})"
                 )
-        error = TooSlowError((least_s + warming_s) / USED_MOST)
+        error = TooSlowError((least_s + once_s) / USED_MOST)
         if may_shrink:
             raise error
         most = duration(budget_s)

@@ -21,9 +21,9 @@ from suite.session.planning.stopping import spent_s
 REPEATS = "repeats"
 
 
-def repeats_launches(settings: Settings, here: bool) -> bool:
-    """Whether a run that starts measures disturbed launches again: one that is tested, and runs on this host."""
-    return here and not settings.search and bool(settings.budget_s or settings.launches >= LEAST_TESTED)
+def is_tested(settings: Settings) -> bool:
+    """Whether the ratios of a run are tested; those of a search are decided as it goes."""
+    return not settings.search and bool(settings.budget_s or settings.launches >= LEAST_TESTED)
 
 
 def is_due_again(cell: Cell, number: int, records: Sequence[Record], budget_s: float | None = None) -> bool:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from suite.catalog.phases import TRAIN
 from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import Plan
 from suite.record.record import Record
@@ -29,22 +30,24 @@ Kind = tuple[str, str, str]  # workload, framework, release
 
 @dataclass(frozen=True)
 class Cost:
-    """What a launch of ``cell`` spends in seconds: outside of its steps, and on each step."""
+    """What a launch of ``cell`` spends in seconds: outside of its steps, and on each step; one that fails has none."""
 
     cell: Cell
     start_s: float
     step_s: float
+    failed: bool = False
 
     def launch_s(self, cell: Cell, plan: Plan, whole: bool) -> float:
         """The seconds of a launch of a similar cell by this plan, with all phases and evidence or training alone."""
+        if self.failed:
+            return self.start_s
         # A smaller model's steps are short beside a window.
         step_s = self.step_s * cell.batch / self.cell.batch if cell.size == self.cell.size else 0.0
         window_s = max(LONGER * plan.min_window_s, step_s)
-        phase_s = (plan.windows + WARM_UP_WINDOWS) * window_s
-        if not whole:
-            return self.start_s + phase_s + LEAN_EVIDENCE_S
-        input_s = (plan.windows + WARM_UP_WINDOWS) * LONGER * plan.min_window_s
-        return self.start_s + 2 * phase_s + input_s + EVIDENCE_S + EVIDENCE_STEPS * step_s
+        of_phase_s = {"input": LONGER * plan.min_window_s}  # loading takes less than a step
+        phases = plan.phases if whole or plan.chosen else (TRAIN,)
+        timed_s = sum((plan.windows + WARM_UP_WINDOWS) * of_phase_s.get(phase, window_s) for phase in phases)
+        return self.start_s + timed_s + (EVIDENCE_S + EVIDENCE_STEPS * step_s if whole else LEAN_EVIDENCE_S)
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def kind_of(cell: Cell) -> Kind:
 
 
 def warm_up(cells: Iterable[Cell], launch: Callable[[Cell, Plan], Record]) -> Costs:
-    """Launch the first cell of each kind once. A launch that fails is passed over: the one that counts says why."""
+    """Launch the first cell of each kind once. Of one that fails the launch that counts says why."""
     firsts: dict[Kind, Cell] = {}
     for cell in cells:
         if cell.batch != AUTO and not cell.recipe:
@@ -79,7 +82,9 @@ def warm_up(cells: Iterable[Cell], launch: Callable[[Cell, Plan], Record]) -> Co
         launch_s = time.monotonic()
         record = launch(cell, PLAN)
         took_s = time.monotonic() - launch_s
-        if record.outcome.ok:
+        if not record.outcome.ok:
+            costs[kind] = Cost(cell, took_s, 0.0, failed=True)
+        else:
             phase = record.phases["train"]
             windows = (*phase.warmup, *phase.windows)
             step_s = min(window.seconds / window.steps for window in windows)
