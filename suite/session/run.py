@@ -34,7 +34,7 @@ from suite.session.resume import open_journal, say_resumed
 
 @dataclass
 class Run:
-    """The launches of a session. ``say`` prints a line, ``say_end`` that of a launch in its status; ``show`` a state."""
+    """The launches of a session. ``say`` prints a line, ``say_end`` that of a launch; ``show`` a passing state."""
 
     settings: Settings
     planned: list[Due]  # every launch, in the order in which it is to run
