@@ -60,16 +60,28 @@ def ratio(row: Row) -> str:
     return f"{float(row['ratio']):.2f} ({float(row['ratio_min']):.2f}{DASH}{float(row['ratio_max']):.2f})"
 
 
+def fastest(run: str) -> dict[tuple[str, str, str], str]:
+    """The frameworks that none is decidedly faster than, by workload, batch and tuning, as the answer has them."""
+    named = {}
+    for each in map(table, group(load([RUNS[run]]).launches)):
+        for contest in each.findings.contests:
+            held = dict(contest.settings)
+            key = MODELS[each.group.workload], held["batch"], SWITCHES[held["tuning"]]
+            named[key] = " or ".join(NAMES[name] for name in contest.leaders)
+    return named
+
+
 def answer(*runs: str) -> list[list[str]]:
-    """A line per workload, batch and tuning: each framework's throughput, its ratio to PyTorch, and the verdict."""
+    """A line per workload, batch and tuning: who is fastest, each throughput, its ratio to PyTorch, and the verdict."""
     lines: dict[tuple[str, str, str], dict[str, str]] = {}
+    named = {key: names for run in runs for key, names in fastest(run).items()}
     for row in (row for run in runs for row in rows(run, "cells.csv")):
         text = number(row["samples_per_s"])
         if row["ratio_verdict"]:
             text += f"<br>{ratio(row)}<br>*{row['ratio_verdict']}*"
         lines.setdefault((MODELS[row["workload"]], row["batch"], SWITCHES[row["tuning"]]), {})[row["framework"]] = text
-    head = ["workload", "batch", "switches", *NAMES.values()]
-    return [head, *([*what, *(found[name] for name in NAMES)] for what, found in lines.items())]
+    head = ["workload", "batch", "switches", "fastest", *NAMES.values()]
+    return [head, *([*what, named[what], *(found[name] for name in NAMES)] for what, found in lines.items())]
 
 
 def cells(run: str, workload: str) -> list[list[str]]:

@@ -20,7 +20,9 @@ from itertools import product
 
 import numpy as np
 
+from suite.analysis.rows.disturbed import LOST_MOST
 from suite.analysis.statistics.sequential import Design
+from suite.plan.blocks import repeats_allowed
 from tests.studies.stopping import (
     FASTER,
     FIRST,
@@ -41,8 +43,6 @@ from tests.studies.tune import written
 MARK = "disturbed"
 #: A launch that lost less is not disturbed, in logarithms; processes of two speeds are not, either.
 FELT, NEVER = 0.25, ("two speeds of JAX alone",)
-#: The share of the planned launches that may be repeated, and of the places that may be left without a launch.
-MOST_REPEATS, MOST_EMPTY = 1 / 3, 1 / 3
 NOTHING, TWICE = "nothing", "one framework by a factor of two"
 
 
@@ -71,13 +71,15 @@ def repeat(both: Values, flagged: Values) -> Launched:
     """Applies the rule to launches and those that repeat them, and to their flags (answers, cells, blocks, 2)."""
     cells, blocks = both.shape[1:3]
     asked = flagged[..., 0]
-    order = asked.transpose(0, 2, 1).reshape(len(both), -1).cumsum(-1)  # block by block
-    within = (order <= MOST_REPEATS * cells * blocks).reshape(len(both), blocks, cells).transpose(0, 2, 1)
-    repeated = asked & within
+    repeated, done = np.zeros(asked.shape, bool), np.zeros(len(both))
+    for block in range(blocks):
+        left = repeats_allowed(cells, block) - done
+        repeated[..., block] = asked[..., block] & (asked[..., block].cumsum(-1) <= left[:, None])
+        done += repeated[..., block].sum(-1)
     logs = np.where(~asked, both[..., 0], np.where(repeated & ~flagged[..., 1], both[..., 1], np.nan))
     planned = cells * np.arange(1, blocks + 1)
     empty = np.isnan(logs).sum(1).cumsum(-1)
-    return Launched(logs, empty > MOST_EMPTY * planned, planned + repeated.sum(1).cumsum(-1))
+    return Launched(logs, empty > LOST_MOST * planned, planned + repeated.sum(1).cumsum(-1))
 
 
 def launch(world: World, flags: Flags, true: Values, answers: int, draws: np.random.Generator) -> Launched:
