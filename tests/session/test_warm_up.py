@@ -57,7 +57,7 @@ def test_a_fast_machine_has_all_phases_in_the_usual_blocks() -> None:
 
 
 def test_a_slower_machine_has_them_in_the_first_block_and_one_beyond_is_too_slow() -> None:
-    slower = outlook(8.0, 0.8)
+    slower = outlook(8.0, 0.6)
     slower.choose(CELLS, 600.0, 60.0, may_shrink=True)
     assert slower.whole_blocks == 1
     with pytest.raises(TooSlowError) as error:

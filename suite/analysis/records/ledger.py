@@ -30,8 +30,8 @@ WINDOW_LEAST = 0.5
 #: The fastest window of a ceiling over the slowest one of training, which cannot be faster than its steps alone, nor
 #: than its loader without a queue. Published: 1.005 at most (824 launches), and 0.22 for the loader (362).
 CEILING_MOST = 1.05
-#: The same where one launch alone has these phases, as other work may have disturbed one of them. It was 1.14 in the main
-#: command on a slow machine of two cores, where nothing else ran.
+#: The same where one launch alone has these phases, as other work may have disturbed one of them. It was 1.14 in the
+#: main command on a slow machine of two cores, where nothing else ran.
 CEILING_OF_ONE = 1.5
 #: The fastest training window over the slowest of its steps and of its loader, one after the other: more than both it
 #: does not do. Published: 1.064 at most (824 launches) with freed memory kept, and 1.93 in PyTorch as it is installed,

@@ -14,6 +14,10 @@ from suite.session.launches.batch_finder import Fit
 from suite.session.planning.eta import Eta, is_lean
 from suite.session.planning.warm_up import USED_MOST, Costs
 
+#: One of a cell's first launches that time training alone takes the whole evidence too: that share of what a launch
+#: with all phases takes longer.
+AGAIN = 1 / 3
+
 #: A launch that is to be made: its cell and its number.
 Due = tuple[Cell, int]
 
@@ -65,7 +69,7 @@ class Outlook:
         left_s = self.estimate_s(remaining)
         if budget_left_s is None:
             return left_s
-        block = max([FIRST_LOOK - 1 if budget_left_s else 0, *(record.block for record in done[-1:])])
+        block = max([FIRST_LOOK - 1, *(record.block for record in done[-1:])])
         sure_s = self.estimate_s([each for each in remaining if each[1] % CONTROL <= block])
         return min(left_s, max(sure_s, budget_left_s))
 
@@ -88,6 +92,7 @@ class Outlook:
             self.estimate_s([(cell, number) for cell in cells], searching=False) for number in (0, LAST_LOOK)
         )
         once_s = self.estimate_s([(cell, 0) for cell in cells]) - whole_s + warming_s
+        once_s += AGAIN * (whole_s - lean_s)
         left_s = USED_MOST * budget_s - once_s
         for self.whole_blocks in (WHOLE_BLOCKS, 1):
             least_s = self.whole_blocks * whole_s + (FIRST_LOOK - self.whole_blocks) * lean_s

@@ -13,6 +13,9 @@ from suite.plan.measuring import FIRST_LOOK
 from suite.record.record import Record
 from suite.session.formatting import duration
 
+#: Nothing is tested before the first look, so that a block before it may go so far beyond the budget.
+STRETCHED = 1.25
+
 
 @dataclass
 class Stopping:
@@ -49,8 +52,8 @@ class Stopping:
         done = len({record.block for record in records if record.block < block})  # `-k` may select later ones alone
         if self._cells == frozenset():
             return
-        if done < FIRST_LOOK:  # nothing is tested yet, so that the budget is used to its end
-            if spent_s(records) > self.budget_s:
+        if done < FIRST_LOOK:
+            if is_spent(STRETCHED * self.budget_s, records, {record.cell for record in records}):
                 self._cells = frozenset()
                 self.say(f"the budget is used up after {done} blocks, and ratios are tested from {FIRST_LOOK} on")
             return
