@@ -130,8 +130,13 @@ def _most(group: Group) -> int:
 
 
 def _say_untested(table: Table) -> str:
-    few = _most(table.group)
-    return f"; nothing is tested with {count(few, 'launch')}" if few < launches_needed(table.group.rows) else ""
+    """Returns that the fastest row was tested against no other, since too few blocks are left of them; else nothing."""
+    few, least = _most(table.group), launches_needed(table.group.rows)
+    if few < least:
+        return f"; nothing is tested with {count(few, 'launch')}"
+    untested = [each for each in table.findings.contests if each.is_untested and each.rivals]
+    shared = [each.gap(each.top, name).blocks for each in untested for name in each.rivals]
+    return f"; not tested, with {max(shared)} undisturbed blocks of {least}" if shared and max(shared) < least else ""
 
 
 def _doubt(table: Table) -> str:
