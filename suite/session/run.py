@@ -193,9 +193,9 @@ class Run:
             self.say(line)
 
     def discard(self) -> None:
-        """Close the run, and remove its journal if it has launched nothing."""
+        """Close the run, and remove the journal that it has begun if it has launched nothing."""
         self.close()
-        if not self.journal.records:
+        if not self.journal.records and not self.settings.resume:
             self.journal.path.unlink(missing_ok=True)
 
     def prepare(self, costs: Costs | None = None, *, may_shrink: bool = False) -> None:
@@ -224,7 +224,8 @@ class Run:
             costs = warm_up(cells, self._launcher.warm_up)
             self.show("")
             self._warmed += 1
-        self.costs, self._warming_s = costs, self._warming_s + costs.took_s
+        self._warming_s += costs.took_s
+        self.costs = replace(costs, took_s=self._warming_s)  # of a run that takes its place, too
         if not self._journalled:
             self._outlook.learn(costs, cells)
 

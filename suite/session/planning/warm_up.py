@@ -16,7 +16,7 @@ from suite.plan.measuring import Plan
 from suite.record.record import Record
 
 #: Two steps of training; longer windows would tell nothing that is used.
-PLAN = Plan(min_window_s=0.0, windows=1, max_warmup_s=0.0, phases=("train",))
+PLAN = Plan(min_window_s=0.0, windows=1, max_warmup_s=0.0, phases=(TRAIN,))
 
 #: A plan may use so much of the budget: launches that are measured again need the rest.
 USED_MOST = 0.9
@@ -85,7 +85,7 @@ def warm_up(cells: Iterable[Cell], launch: Callable[[Cell, Plan], Record]) -> Co
         if not record.outcome.ok:
             costs[kind] = Cost(cell, took_s, 0.0, failed=True)
         else:
-            phase = record.phases["train"]
+            phase = record.phases[TRAIN]
             windows = (*phase.warmup, *phase.windows)
             step_s = min(window.seconds / window.steps for window in windows)
             costs[kind] = Cost(cell, max(0.0, took_s - sum(window.seconds for window in windows)), step_s)
