@@ -1,14 +1,14 @@
-"""Is the machine busy before the first launch? Measured from the CPU time that other processes and its host take."""
+"""Is the machine busy before the first launch that counts? By the CPU time that other processes and its host take."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from suite.monitor.host import Host
+from suite.monitor.host import Host, read_others
 from suite.monitor.others import find_users, name_busiest, read_times
 from suite.record.disturbance import OTHERS_MOST, name_processes
 from suite.record.parts.environment import own_cores
@@ -65,8 +65,28 @@ def measure(over_s: float = OVER_S) -> Background:
     time.sleep(over_s)
     after, over_s = host.read(), time.monotonic() - begin_s
     used = find_users(times, read_times(), host.pids)
+    return _load(before, after, over_s, tuple(name_busiest(used, over_s)))
+
+
+def watch() -> Callable[[], Background]:
+    """Begin to watch the load; what is returned tells it from then on, without names.
+
+    Children of this process count as its own once they have ended.
+    """
+    before, begin_s = _read(), time.monotonic()
+    return lambda: _load(before, _read(), time.monotonic() - begin_s, ())
+
+
+def _read() -> dict[str, float]:
+    own = os.times()
+    return read_others(own_cores(), own.user + own.system + own.children_user + own.children_system)
+
+
+def _load(
+    before: Mapping[str, float], after: Mapping[str, float], over_s: float, processes: tuple[str, ...]
+) -> Background:
     busy, steal = (max(0.0, (after.get(name, 0.0) - before.get(name, 0.0)) / over_s) for name in TAKEN)
-    return Background(busy, len(own_cores()), 0.0, steal, tuple(name_busiest(used, over_s)))
+    return Background(busy, len(own_cores()), 0.0, steal, processes)
 
 
 def settle(

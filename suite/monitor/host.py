@@ -66,19 +66,13 @@ class Host:
                 self._last_seen[process.pid] = times.user + times.system, switches.voluntary + switches.involuntary
                 rss += process.memory_info().rss
         tree = sum(seconds for seconds, _ in self._last_seen.values())
-        per_core = psutil.cpu_times(percpu=True)
-        # A container may show its own cores alone, counted from zero.
-        usable = [per_core[core] for core in self._cores] if self._cores[-1] < len(per_core) else per_core
-        busy = sum(map(_busy, usable))
         readings = {
+            **read_others(self._cores, tree),
             "cpu_s": tree,
-            "other_cpu_s": busy - tree,
             "context_switches": float(sum(count for _, count in self._last_seen.values())),
             "rss_bytes": float(rss),
         }
-        if hasattr(usable[0], "steal"):
-            readings["steal_s"] = sum(times.steal for times in usable)
-        else:
+        if "steal_s" not in readings:
             self.absent["steal"] = "the system does not count it"
         due = time.monotonic() - self._uss_s >= USS_EVERY_S
         self._uss_s = time.monotonic() if due else self._uss_s
@@ -123,6 +117,17 @@ def _newest() -> int:
         return int(Path("/proc/loadavg").read_text(encoding="ascii").split()[4])
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def read_others(cores: Sequence[int], own_s: float) -> dict[str, float]:
+    """CPU seconds that others took of these cores so far, less ``own_s``, and those that the host took, if counted."""
+    per_core = psutil.cpu_times(percpu=True)
+    # A container may show its own cores alone, counted from zero.
+    usable = [per_core[core] for core in cores] if cores[-1] < len(per_core) else per_core
+    readings = {"other_cpu_s": sum(map(_busy, usable)) - own_s}
+    if hasattr(usable[0], "steal"):
+        readings["steal_s"] = sum(times.steal for times in usable)
+    return readings
 
 
 def share_stolen() -> float:

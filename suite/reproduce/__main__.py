@@ -27,7 +27,7 @@ from suite.plan.command.common import (
     command_parser,
 )  # fmt: skip
 from suite.plan.matrix import MatrixError
-from suite.plan.measuring import Plan
+from suite.plan.measuring import REPEAT, Plan
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.terminal import Terminal
@@ -156,7 +156,7 @@ def run_again(stored: Mapping[Cell, Sequence[Record]], options: argparse.Namespa
     device = options.device or (first.settings if first else {}).get("device", "auto")
     if device not in DEVICES:
         raise LoadError(f"the stored run's device is {clean(device, 40)!r}; choose one with --device")
-    launches = options.launches or max(map(len, stored.values()))
+    launches = options.launches or max(len({each.launch % REPEAT for each in records}) for records in stored.values())
     settings = Settings.of(
         options, "reproduce", launches, plan, seed=seed if type(seed) is int and abs(seed) < 2**31 else 0,
         data=_data(stored), device=device, epochs=course.planned if course else None,

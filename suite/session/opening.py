@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import pytest
 
 from suite.monitor.background import settle
 from suite.plan import order
-from suite.plan.cell import Cell
 from suite.plan.command import options
 from suite.plan.command.common import LOCAL
+from suite.plan.measuring import CONTROL, REPEAT
 from suite.record.record import Record
 from suite.session.launches.settings import Settings, settings
 from suite.session.observers import chosen as observing
-from suite.session.planning.outlook import TooSlowError
+from suite.session.planning.outlook import Due, TooSlowError
 from suite.session.planning.repeats import REPEATS
 from suite.session.run import Run
 from suite.session.terminal import CommandTerminal, PytestTerminal
@@ -25,8 +26,8 @@ SIZE, SMALL = "size", "small"
 def open_run(session: pytest.Session, test: str, launches: order.Launches) -> Run:
     """The run of a session's launches, ready for the first; ``launches`` are those of all ids of ``test``.
 
-    Where the machine is too slow for a tested answer within the budget, and nobody asked for a size, it is of the
-    small workloads, as if ``--size small`` had been typed.
+    Where the machine is too slow or too busy for a tested answer within the budget, and nobody asked for a size, it is
+    of the small workloads, as if ``--size small`` had been typed.
     """
     config = session.config
     terminal = PytestTerminal(config)
@@ -41,8 +42,8 @@ def open_run(session: pytest.Session, test: str, launches: order.Launches) -> Ru
             except TooSlowError as error:
                 run.discard()
                 terminal.say(
-                    f"{error}: this machine is too slow for the full size within the budget, so size small is "
-                    f"measured. For the full one: --{SIZE}=full --budget={error.budget}"
+                    f"{error}: more than the budget for the full size, so size small is measured. "
+                    f"For the full one: --{SIZE}=full --budget={error.budget}"
                 )
                 config.option.size = config.stash[_TAKEN] = SMALL
                 order.replace_cells(session, test, launches, lambda cell: cell.but(size=SMALL))
@@ -73,13 +74,20 @@ def _make_run(
     )  # fmt: skip
 
 
-def launch_all(settings: Settings, planned: list[tuple[Cell, int]]) -> tuple[list[Record], str]:
+def launch_all(settings: Settings, planned: list[Due]) -> tuple[list[Record], str]:
     """The launches of a command, one after the other, and the id of their run. Raises what a `Run` raises."""
     terminal = CommandTerminal()
-    run = Run(settings, planned, terminal.say, terminal.show)
+    run = Run(settings, list(planned), terminal.say, terminal.show, repeats=True)
     try:
         run.prepare()
-        return [run.launch(*each) for each in planned], str(run.info["id"])
+        for _, due in groupby(planned, key=lambda each: each[1] % CONTROL):
+            block = list(due)
+            for each in block:
+                run.launch(*each)
+            for cell, number in block if run.info.get(REPEATS) else []:
+                if not run.leaves_out(cell, number + REPEAT):
+                    run.launch(cell, number + REPEAT)
+        return run.records, str(run.info["id"])
     finally:
         terminal.show("")
         run.close()

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections import namedtuple
+
+import psutil
 import pytest
 
+from suite.monitor.background import Background
 from suite.plan.cell import Cell
 from suite.plan.matrix import smoke
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, WARM_UP, WHOLE_BLOCKS, Plan
 from suite.record.record import Outcome, Record
 from suite.session.journal import read
 from suite.session.planning.eta import Eta
-from suite.session.planning.outlook import Outlook, TooSlowError
+from suite.session.planning.outlook import BUSY_BLOCKS, Outlook, TooSlowError
 from suite.session.planning.warm_up import Cost, Costs, kind_of, warm_up
 from tests import records
 from tests.session.test_stopping import ARGUMENTS
@@ -18,11 +24,13 @@ from tests.sessions import Suite, records_of
 
 SMOKE = smoke()
 CELLS = list(SMOKE.cells)
+COMPUTES_S = 0.3
+COMPUTE = f"import time\nwhile time.process_time() < {COMPUTES_S}: pass"
 
 
-def outlook(start_s: float, step_s: float) -> Outlook:
-    """Of a machine on which every launch starts, and every step takes, so long."""
-    costs = Costs({kind_of(cell): Cost(cell, start_s, step_s) for cell in CELLS})
+def outlook(start_s: float, step_s: float, busy_cores: float = 0.0) -> Outlook:
+    """Of a machine on which every launch starts, and every step takes, so long, and others use so many cores of two."""
+    costs = Costs({kind_of(cell): Cost(cell, start_s, step_s) for cell in CELLS}, 0.0, Background(busy_cores, 2))
     made = Outlook(Eta(SMOKE.plan, cpu=True), {})
     made.learn(costs, CELLS)
     return made
@@ -65,6 +73,34 @@ def test_a_slower_machine_has_them_in_the_first_block_and_one_beyond_is_too_slow
     needed_s = 60 * int(error.value.budget.removesuffix("min"))
     again = outlook(30.0, 4.0)
     assert again.choose(CELLS, needed_s, 120.0, may_shrink=True), "the budget that it names is enough"
+
+
+def test_a_busy_machine_needs_more_blocks_or_a_smaller_size() -> None:
+    outlook(8.0, 0.6, busy_cores=0.1).choose(CELLS, 600.0, 60.0, may_shrink=True)
+    with pytest.raises(TooSlowError) as error:
+        outlook(8.0, 0.6, busy_cores=0.5).choose(CELLS, 600.0, 60.0, may_shrink=True)
+    needed_s = 60 * int(error.value.budget.removesuffix("min"))
+    words = outlook(8.0, 0.6, busy_cores=0.5).choose(CELLS, needed_s, 60.0, may_shrink=True)
+    assert int(words.split()[0]) >= BUSY_BLOCKS
+    kept = outlook(8.0, 0.6, busy_cores=0.5)
+    words = kept.choose(CELLS, 600.0, 60.0, may_shrink=False)
+    assert FIRST_LOOK <= int(words.split()[0]) < BUSY_BLOCKS
+    assert kept.whole_blocks == 1
+
+
+def test_the_load_while_warming_up_is_that_of_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cores are busy for as long as a launch computes, so that nothing is left for others."""
+    busy_s = iter([0.0, COMPUTES_S])
+    core = namedtuple("core", "user steal")
+    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: [core(next(busy_s), 0.0)])
+
+    def launch(cell: Cell, plan: Plan) -> Record:
+        subprocess.run([sys.executable, "-c", COMPUTE], check=True)
+        return Record(cell, Outcome("crashed", "no"))
+
+    background = warm_up(CELLS[:1], launch).background
+    assert background is not None
+    assert background.busy_cores == 0
 
 
 def test_a_tested_run_warms_up_and_records_nothing_of_it(suite: Suite) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from suite.monitor.background import Background
 from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, WHOLE_BLOCKS, Plan
 from suite.record.record import Record
@@ -18,15 +19,19 @@ from suite.session.planning.warm_up import USED_MOST, Costs
 #: with all phases takes longer.
 AGAIN = 1 / 3
 
+#: Blocks that a run plans beside other programs: fewer tell little of launches that those make scatter.
+BUSY_BLOCKS = 2 * FIRST_LOOK
+
 #: A launch that is to be made: its cell and its number.
 Due = tuple[Cell, int]
 
 
 class TooSlowError(RuntimeError):
-    """A budget that is too small: the fewest blocks that are tested take ``needed_s`` seconds."""
+    """A budget that is too small: so many blocks, the fewest that tell something, take ``needed_s`` seconds."""
 
-    def __init__(self, needed_s: float) -> None:
-        super().__init__(f"{FIRST_LOOK} blocks take about {duration(needed_s)} here")
+    def __init__(self, blocks: int, needed_s: float, busy: Background | None = None) -> None:
+        beside = f", and beside this load fewer tell little ({busy})" if busy else ""
+        super().__init__(f"{blocks} blocks take about {duration(needed_s)} here{beside}")
         self.budget = f"{math.ceil(needed_s / 60)}min"  # that would do
 
 
@@ -38,6 +43,7 @@ class Outlook:
     fits: Mapping[Cell, Fit]
     side_by_side: int = 1
     whole_blocks: int = WHOLE_BLOCKS  # in which launches have all phases
+    _background: Background | None = None  # the load while the run warmed up
 
     @property
     def plan(self) -> Plan:
@@ -51,7 +57,8 @@ class Outlook:
         return self.eta.left_s(kinds, searches) / self.side_by_side
 
     def learn(self, costs: Costs, cells: Sequence[Cell]) -> None:
-        """Take what warming up has shown as launches of these cells."""
+        """Take what warming up has shown as launches of these cells, and the load meanwhile."""
+        self._background = costs.background
         for cell in dict.fromkeys(cells):
             for lean in (False, True):
                 cost_s = costs.launch_s(cell, self.plan, whole=not lean)
@@ -86,7 +93,8 @@ class Outlook:
         """Choose the plan that fits the budget, less the seconds of warming up; returns it in words.
 
         The usual number of blocks have all phases if that leaves time for a tested answer, else only the first. If
-        neither does, the run goes on as far as it gets; one that ``may_shrink`` raises `TooSlowError`.
+        neither does, the run goes on as far as it gets; one that ``may_shrink`` raises `TooSlowError`. Where
+        warming up met a busy machine, it does so too if fewer than `BUSY_BLOCKS` fit.
         """
         whole_s, lean_s = (
             self.estimate_s([(cell, number) for cell in cells], searching=False) for number in (0, LAST_LOOK)
@@ -94,15 +102,19 @@ class Outlook:
         once_s = self.estimate_s([(cell, 0) for cell in cells]) - whole_s + warming_s
         once_s += AGAIN * (whole_s - lean_s)
         left_s = USED_MOST * budget_s - once_s
-        for self.whole_blocks in (WHOLE_BLOCKS, 1):
-            least_s = self.whole_blocks * whole_s + (FIRST_LOOK - self.whole_blocks) * lean_s
-            if least_s <= left_s:
-                blocks = min(LAST_LOOK, FIRST_LOOK + int((left_s - least_s) / lean_s))
+        busy = self._background if self._background and self._background.busy else None
+        least = BUSY_BLOCKS if busy else FIRST_LOOK
+        fewer = [(FIRST_LOOK, 1)] if busy and not may_shrink else []
+        for blocks, self.whole_blocks in [(least, WHOLE_BLOCKS), (least, 1), *fewer]:
+            first_s = self.whole_blocks * (whole_s - lean_s) + FIRST_LOOK * lean_s
+            if first_s + (blocks - FIRST_LOOK) * lean_s <= left_s:
+                fitting = min(LAST_LOOK, FIRST_LOOK + int((left_s - first_s) / lean_s))
                 return (
-                    f"{blocks} blocks of {count_launches(len(cells))} fit into {duration(budget_s)}; the run ends when "
-                    f"all is decided, at the earliest after {FIRST_LOOK} blocks (about {duration(least_s)})"
+                    f"{fitting} blocks of {count_launches(len(cells))} fit into {duration(budget_s)}; the run ends "
+                    f"when all is decided, at the earliest after {FIRST_LOOK} blocks (about {duration(first_s)})"
                 )
-        error = TooSlowError((least_s + once_s) / USED_MOST)
+        needed_s = (whole_s + (blocks - 1) * lean_s + once_s) / USED_MOST
+        error = TooSlowError(blocks, needed_s, busy if blocks > FIRST_LOOK else None)
         if may_shrink:
             raise error
         most = duration(budget_s)

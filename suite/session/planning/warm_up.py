@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from suite.catalog.phases import TRAIN
+from suite.monitor.background import Background, watch
 from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import Plan
 from suite.record.record import Record
@@ -52,10 +53,11 @@ class Cost:
 
 @dataclass(frozen=True)
 class Costs:
-    """The cost of a launch of each kind that was warmed up, and the seconds that this took."""
+    """The cost of a launch of each kind that was warmed up, the seconds that this took, and the load meanwhile."""
 
     by_kind: Mapping[Kind, Cost]
     took_s: float = 0.0
+    background: Background | None = None
 
     def launch_s(self, cell: Cell, plan: Plan, whole: bool) -> float | None:
         """The seconds of a launch; None for a cell that is too unlike what was warmed up."""
@@ -76,7 +78,7 @@ def warm_up(cells: Iterable[Cell], launch: Callable[[Cell, Plan], Record]) -> Co
     for cell in cells:
         if cell.batch != AUTO and not cell.recipe:
             firsts.setdefault(kind_of(cell), cell)
-    begin_s = time.monotonic()
+    begin_s, read_load = time.monotonic(), watch()
     costs: dict[Kind, Cost] = {}
     for kind, cell in firsts.items():
         launch_s = time.monotonic()
@@ -89,4 +91,4 @@ def warm_up(cells: Iterable[Cell], launch: Callable[[Cell, Plan], Record]) -> Co
             windows = (*phase.warmup, *phase.windows)
             step_s = min(window.seconds / window.steps for window in windows)
             costs[kind] = Cost(cell, max(0.0, took_s - sum(window.seconds for window in windows)), step_s)
-    return Costs(costs, time.monotonic() - begin_s)
+    return Costs(costs, time.monotonic() - begin_s, read_load())
