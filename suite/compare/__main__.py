@@ -96,8 +96,9 @@ def _place(options: Namespace, paths: Sequence[Path], runs: Iterable[str]) -> Pa
     """Returns the folder to write into, which is there; raises `LoadError` if it cannot be, before anything is said."""
     try:
         site, name = options.publish, _name(paths)
-        place = bundles.place(site, name, runs, paths) if site and not options.output else place_for(RESULTS, name, runs)
-        folder: Path = options.output or place
+        folder: Path = options.output or (
+            bundles.place(site, name, runs, paths) if site else place_for(RESULTS, name, runs)
+        )
         if site:
             check(site, folder)
         folder.mkdir(parents=True, exist_ok=True)
