@@ -40,15 +40,16 @@ _NAMES = {
     "NVML_BASED_CUDA_CHECK TUNABLEOP_ENABLED TUNABLEOP_TUNING MIOPEN_SUGGEST_NHWC",
     "TCMALLOC_": "MAX_TOTAL_THREAD_CACHE_BYTES RELEASE_RATE LARGE_ALLOC_REPORT_THRESHOLD AGGRESSIVE_DECOMMIT",
     "TF_": "CPP_MIN_LOG_LEVEL CPP_MAX_VLOG_LEVEL CPP_MIN_VLOG_LEVEL ENABLE_ONEDNN_OPTS NUM_INTEROP_THREADS "
-    "NUM_INTRAOP_THREADS FORCE_GPU_ALLOW_GROWTH FORCE_UNIFIED_MEMORY GPU_ALLOCATOR GPU_THREAD_MODE GPU_THREAD_COUNT DETERMINISTIC_OPS "
-    "CUDNN_DETERMINISTIC CUDNN_USE_AUTOTUNE CUDNN_USE_FRONTEND CUDNN_RESET_RND_GEN_STATE DISABLE_MKL USE_LEGACY_KERAS "
-    "XLA_FLAGS ENABLE_TENSOR_FLOAT_32_EXECUTION ENABLE_XLA AUTOTUNE_THRESHOLD CUDA_HOST_MEM_LIMIT_IN_MB DISABLE_MLIR "
-    "ENABLE_GPU_GARBAGE_COLLECTION CPU_ALLOCATOR_USE_BFC DISABLE_SEGMENT_REDUCTION_OP_DETERMINISM_EXCEPTIONS "
-    "ENABLE_EAGER_CLIENT_STREAMING_ENQUEUE ENABLE_LAYOUT_OPT XLA_PERSISTENT_CACHE_READ_ONLY GPU_ALLOW_GROWTH",
-    "TORCH_": "ALLOW_TF32_CUBLAS_OVERRIDE COMPILE_DISABLE COMPILE_DEBUG CUDNN_V8_API_DISABLED CUDNN_V8_API_LRU_CACHE_LIMIT "
-    "CUDNN_USE_HEURISTIC_MODE_B LINALG_PREFER_CUSOLVER BLAS_PREFER_CUBLASLT CPP_LOG_LEVEL SHOW_CPP_STACKTRACES "
-    "NCCL_ASYNC_ERROR_HANDLING NCCL_BLOCKING_WAIT NCCL_HIGH_PRIORITY NCCL_AVOID_RECORD_STREAMS NCCL_NAN_CHECK "
-    "NCCL_ENABLE_MONITORING DEVICE_BACKEND_AUTOLOAD DONT_CHECK_COMPILER_ABI USE_CUDA_DSA",
+    "NUM_INTRAOP_THREADS FORCE_GPU_ALLOW_GROWTH FORCE_UNIFIED_MEMORY GPU_ALLOCATOR GPU_THREAD_MODE GPU_THREAD_COUNT "
+    "DETERMINISTIC_OPS CUDNN_DETERMINISTIC CUDNN_USE_AUTOTUNE CUDNN_USE_FRONTEND CUDNN_RESET_RND_GEN_STATE DISABLE_MKL "
+    "USE_LEGACY_KERAS XLA_FLAGS ENABLE_TENSOR_FLOAT_32_EXECUTION ENABLE_XLA AUTOTUNE_THRESHOLD "
+    "CUDA_HOST_MEM_LIMIT_IN_MB DISABLE_MLIR ENABLE_GPU_GARBAGE_COLLECTION CPU_ALLOCATOR_USE_BFC "
+    "DISABLE_SEGMENT_REDUCTION_OP_DETERMINISM_EXCEPTIONS ENABLE_EAGER_CLIENT_STREAMING_ENQUEUE ENABLE_LAYOUT_OPT "
+    "XLA_PERSISTENT_CACHE_READ_ONLY GPU_ALLOW_GROWTH",
+    "TORCH_": "ALLOW_TF32_CUBLAS_OVERRIDE COMPILE_DISABLE COMPILE_DEBUG CUDNN_V8_API_DISABLED "
+    "CUDNN_V8_API_LRU_CACHE_LIMIT CUDNN_USE_HEURISTIC_MODE_B LINALG_PREFER_CUSOLVER BLAS_PREFER_CUBLASLT CPP_LOG_LEVEL "
+    "SHOW_CPP_STACKTRACES NCCL_ASYNC_ERROR_HANDLING NCCL_BLOCKING_WAIT NCCL_HIGH_PRIORITY NCCL_AVOID_RECORD_STREAMS "
+    "NCCL_NAN_CHECK NCCL_ENABLE_MONITORING DEVICE_BACKEND_AUTOLOAD DONT_CHECK_COMPILER_ABI USE_CUDA_DSA",
     "TORCHDYNAMO_": "DISABLE VERBOSE SUPPRESS_ERRORS CACHE_SIZE_LIMIT RECOMPILE_LIMIT INLINE_INBUILT_NN_MODULES "
     "DYNAMIC_SHAPES CAPTURE_SCALAR_OUTPUTS",
     "TORCHINDUCTOR_": "MAX_AUTOTUNE MAX_AUTOTUNE_GEMM MAX_AUTOTUNE_POINTWISE MAX_AUTOTUNE_GEMM_BACKENDS FREEZING "
@@ -62,23 +63,22 @@ _NAMES = {
 KNOWN = frozenset(begin + name for begin, names in _NAMES.items() for name in names.split())
 
 _WORDS = (
-    "true false yes no on off auto none default enable disable enabled disabled all infinite infinity inf strict standard "
-    "warn warning info error fatal trace version abort allow raise "
-    "cores core threads thread sockets socket numa_domains ll_caches spread close master primary passive active static "
-    "dynamic guided monotonic nonmonotonic compact scatter balanced explicit disabled granularity fine tile verbose "
-    "respect norespect noverbose warnings nowarnings proclist reset noreset throughput turnaround serial hier hyper "
-    "linear tree dist intel gnu tbb sequential lp64 ilp64 compatible "
-    "cpu cuda gpu rocm tpu jax tensorflow torch pytorch numpy threefry2x32 rbg unsafe_rbg gloo mpi nccl "
-    "highest high tensorfloat32 bfloat16 float32 float16 float64 fp32 fp16 bf16 tf32 any "
-    "default_fpmath_mode sse41 avx avx2 avx2_vnni avx512 avx512_core avx512_core_vnni avx512_core_bf16 avx512_core_fp16 "
-    "avx512_core_amx avx512_e1 avx512_e4 avx10_1_512 prefer_ymm haswell skylakex zen sapphirerapids cooperlake "
-    "ring collnet collnetdirect collnetchain nvls nvlstree pat simple ll ll128 init coll p2p shm net graph tuning env "
-    "alloc loc nvl pix pxb phb sys parallel group "
-    "lazy eager pci_bus_id fastest_first platform bfc cuda_malloc_async cudamallocasync native backend "
-    "expandable_segments max_split_size_mb garbage_collection_threshold roundup_power2_divisions pinned_use_cuda_host_register "
-    "pinned_num_register_threads per_process_memory_fraction pinned_use_background_threads gpu_private gpu_shared global "
-    "aten triton cutlass cpp subprocess fork spawn ieee tf32x3 performant tile background_thread dirty_decay_ms "
-    "muzzy_decay_ms narenas metadata_thp percpu_arena thp always never oversize_threshold lg_tcache_max"
+    "true false yes no on off auto none default enable disable enabled disabled all infinite infinity inf strict "
+    "standard warn warning info error fatal trace version abort allow raise cores core threads thread sockets "
+    "socket numa_domains ll_caches spread close master primary passive active static dynamic guided monotonic "
+    "nonmonotonic compact scatter balanced explicit granularity fine tile verbose respect norespect noverbose "
+    "warnings nowarnings proclist reset noreset throughput turnaround serial hier hyper linear tree dist intel gnu "
+    "tbb sequential lp64 ilp64 compatible cpu cuda gpu rocm tpu jax tensorflow torch pytorch numpy threefry2x32 rbg "
+    "unsafe_rbg gloo mpi nccl highest high tensorfloat32 bfloat16 float32 float16 float64 fp32 fp16 bf16 tf32 any "
+    "default_fpmath_mode sse41 avx avx2 avx2_vnni avx512 avx512_core avx512_core_vnni avx512_core_bf16 "
+    "avx512_core_fp16 avx512_core_amx avx512_e1 avx512_e4 avx10_1_512 prefer_ymm haswell skylakex zen "
+    "sapphirerapids cooperlake ring collnet collnetdirect collnetchain nvls nvlstree pat simple ll ll128 init coll "
+    "p2p shm net graph tuning env alloc loc nvl pix pxb phb sys parallel group lazy eager pci_bus_id fastest_first "
+    "platform bfc cuda_malloc_async cudamallocasync native backend expandable_segments max_split_size_mb "
+    "garbage_collection_threshold roundup_power2_divisions pinned_use_cuda_host_register "
+    "pinned_num_register_threads per_process_memory_fraction pinned_use_background_threads gpu_private gpu_shared "
+    "global aten triton cutlass cpp subprocess fork spawn ieee tf32x3 performant background_thread dirty_decay_ms "
+    "muzzy_decay_ms narenas metadata_thp percpu_arena thp always never oversize_threshold lg_tcache_max "
 )  # fmt: skip
 _NUMBER = r"-?\d{1,12}(?:\.\d{1,9})?(?:e-?\d{1,2})?[bkmgt]?[stcb]?"
 _LIBRARY = r"(?:\.\.\./)?lib(?:tcmalloc(?:_minimal)?|jemalloc|mimalloc|iomp5|gomp|omp|hugetlbfs)\.so(?:\.\d{1,3}){0,3}"

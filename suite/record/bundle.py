@@ -1,8 +1,8 @@
 """A bundle: a run with what belongs to it, as one file that can be sent, and read without trusting it.
 
-It is a zip of exactly two members with fixed names, and not a byte besides: what is read is put together again, and must
-be the file. What Python would make of it is estimated and bounded before anything of it is decoded. Nothing is extracted
-to disk, and no name in the file becomes a path.
+It is a zip of exactly two members with fixed names, and not a byte besides: what is read is put together again, and
+must be the file. What Python would make of it is estimated and bounded before anything of it is decoded. Nothing is
+extracted to disk, and no name in the file becomes a path.
 """
 
 from __future__ import annotations
@@ -87,9 +87,7 @@ def write(path: Path, about: About, lines: Iterable[Mapping[str, Any]]) -> int:
     """
     texts = {
         ABOUT: json.dumps(asdict(about), indent=1, allow_nan=False).encode(),
-        LAUNCHES: b"".join(
-            json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n" for line in lines
-        ),
+        LAUNCHES: b"".join(json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n" for line in lines),
     }
     members = []
     for name, text in texts.items():
@@ -98,12 +96,9 @@ def write(path: Path, about: About, lines: Iterable[Mapping[str, Any]]) -> int:
         packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
         members.append(_Member(name, _STAMP, text, packer.compress(text) + packer.flush()))
     content = _join(members)
-    try:
-        if len(content) > LARGEST:
-            raise BundleError(f"it would have {len(content)} bytes, and {LARGEST} are the most")
-        _bound(texts)
-    except BundleError as error:
-        raise BundleError(f"{error}; bundle a smaller run") from None
+    if len(content) > LARGEST:
+        raise BundleError(f"it would have {len(content)} bytes, and {LARGEST} are the most; bundle a smaller run")
+    _bound(texts)
     with path.open("xb") as file:
         file.write(content)
     return len(content)
@@ -137,7 +132,7 @@ def _join(members: Iterable[_Member]) -> bytes:
 
 
 def _split(content: bytes) -> dict[str, bytes]:
-    """The texts of the members. Raises `BundleError` for a file that is not, byte by byte, what `_join` makes of them."""
+    """The texts of the members. Raises `BundleError` for a file that is not what `_join` makes of them."""
     members: dict[str, _Member] = {}
     at = 0
     for _ in MEMBERS:
@@ -169,7 +164,9 @@ def _bound(texts: Mapping[str, bytes]) -> None:
         raise BundleError(f"{LAUNCHES} has {lines} lines, and {LINES_MOST} are the most")
     takes = [_takes(line) for line in (texts[ABOUT], *texts[LAUNCHES].split(b"\n"))]
     if max(takes) > LINE_TAKES:
-        raise BundleError(f"a line of it would take {max(takes) >> 20} MiB of memory, and {LINE_TAKES >> 20} is the most")
+        raise BundleError(
+            f"a line of it would take {max(takes) >> 20} MiB of memory, and {LINE_TAKES >> 20} is the most"
+        )
     if sum(takes) > LAUNCHES_TAKE:
         raise BundleError(f"it would take {sum(takes) >> 20} MiB of memory, and {LAUNCHES_TAKE >> 20} is the most")
 

@@ -59,6 +59,4 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-_STRICT = json.JSONDecoder(
-    parse_constant=_number, parse_float=_number, parse_int=_integer, object_pairs_hook=_object
-)
+_STRICT = json.JSONDecoder(parse_constant=_number, parse_float=_number, parse_int=_integer, object_pairs_hook=_object)

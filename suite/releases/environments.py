@@ -114,11 +114,11 @@ def _above(place: Path) -> list[Path]:
     return [place.parent, *([cache_directory()] if place.parent == folder() else [])]
 
 
-def _entries(place: Path) -> Iterator[str]:
+def _entries(place: Path) -> Iterator[Path]:
     """An environment's folders and files, without links: its Python is one."""
-    yield str(place)
+    yield place
     for parent, folders, files in os.walk(place):
-        yield from (path for name in (*folders, *files) if not os.path.islink(path := os.path.join(parent, name)))
+        yield from (path for name in (*folders, *files) if not (path := Path(parent, name)).is_symlink())
 
 
 def list_built(framework: str) -> list[Environment]:
@@ -207,7 +207,7 @@ def _build(final: Path, python: Python, asked: Asked, say: Say) -> Environment:
             run_tool(by.install(str(python_of(place)), str(lock)), what, watch)
         lock.rename(place / LOCK_FILE)
         for path in _entries(place):  # the tool goes by the umask, and by what it has downloaded before
-            os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) & ~0o022)
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & ~0o022)
         place.rename(final)
     made = find(asked.framework, asked.release, final.parent)
     assert made

@@ -22,9 +22,12 @@ NAME_MOST = 255
 PROJECT = "framework-training-suite"
 #: What a saved run says of the commit, and in which form. What else git says may name a folder or a person.
 COMMIT = {
-    "id": "un(versioned|known)|[0-9a-f]{7,64}", "time": r"None|[\d:.T+-]{10,40}", "author_time": r"None|[\d:.T+-]{10,40}",
-    "dirty": "True|False", "branch": r"main|master|\([a-z ]+\)",
-}  # fmt: skip
+    "id": "un(versioned|known)|[0-9a-f]{7,64}",
+    "time": r"None|[\d:.T+-]{10,40}",
+    "author_time": r"None|[\d:.T+-]{10,40}",
+    "dirty": "True|False",
+    "branch": r"main|master|\([a-z ]+\)",
+}
 
 
 class SaveError(RuntimeError):

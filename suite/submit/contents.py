@@ -47,7 +47,8 @@ def contents(
 ) -> Contents:  # fmt: skip
     """The content of the bundle of a saved run or a journal. Raises `LoadError`, and `OSError`.
 
-    Variables that are ``named`` are in it, known or not. Unless it is to ``look``, neither the doctor nor the environments are asked about this machine.
+    Variables that are ``named`` are in it, known or not. Unless it is to ``look``, neither the doctor nor the
+    environments are asked about this machine.
     """
     if path.suffix == SUFFIX:
         raise LoadError(f"{path}: is a bundle already")
@@ -56,7 +57,9 @@ def contents(
         raise LoadError(f"{path}: has launches of several runs; a bundle has those of one")
     records = [launch.record for launch in loaded.launches]
     run = dict(next(iter(loaded.runs.values())))
-    journal = path if path.suffix == ".jsonl" else journals / f"{re.sub(r'[^0-9A-Za-z-]', '_', str(run.get('id')))}.jsonl"
+    journal = (
+        path if path.suffix == ".jsonl" else journals / f"{re.sub(r'[^0-9A-Za-z-]', '_', str(run.get('id')))}.jsonl"
+    )
     lines, notes = _journal(journal, records), []
     ordered = bool(lines)
     if not ordered:
@@ -148,8 +151,8 @@ def describe(made: Contents) -> Iterator[str]:
         named = (r.environment.get("packages") for r in records if r.cell.framework == framework)
         packages: dict[str, str] = next(filter(None, named), {})
         if packages:
-            every = "".join(f", {clean(name, 80)}" for name in about.installed.get(framework, ()))
-            yield f"{framework:12} {', '.join(clean(f'{name} {number}', 80) for name, number in packages.items())}{every}"
+            versions = [*(f"{name} {number}" for name, number in packages.items()), *about.installed.get(framework, ())]
+            yield f"{framework:12} {', '.join(clean(each, 80) for each in versions)}"
     values = (f"{clean(name)}={clean(' or '.join(each))}" for name, each in sorted(_variables(made.lines).items()))
     yield f"variables    {', '.join(values) or 'none'}"
     if typed := about.run.get("typed"):

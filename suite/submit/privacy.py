@@ -44,7 +44,8 @@ _TYPED = re.compile(r"[\w.,=+*() -]{0,300}")
 #: What names a device, a host, a place or a person, wherever it stands: addresses of all kinds, and UUIDs.
 _IDENTIFIERS = re.compile(
     r"\b[a-z][a-z0-9+.-]{1,10}://|[\w.+-]+@[\w-]+\.\w|\b(?:GPU|MIG)-[0-9a-f-]{8,}|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-"
-    r"|\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b|\b[0-9a-f]{2}:[01][0-9a-f]\.[0-7]\b|(?:/home|/Users)/\w", re.IGNORECASE
+    r"|\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b|\b[0-9a-f]{2}:[01][0-9a-f]\.[0-7]\b|(?:/home|/Users)/\w",
+    re.IGNORECASE,
 )
 _COLONS = re.compile(r"(?<![\w:.])[\da-fA-F:.]*:[\da-fA-F:.]*:[\da-fA-F:.]*(?![\w:])")
 
@@ -84,7 +85,8 @@ def public(
 ) -> dict[str, Any]:
     """A journal's line as a bundle has it; with ``more``, without logs, reasons and variables.
 
-    Variables that are ``named`` stay with their values, known or not. What it changes is all in `suite.record.chain.PRIVATE`, so that the digests of the lines stay right.
+    Variables that are ``named`` stay with their values, known or not. What it changes is all in
+    `suite.record.chain.PRIVATE`, so that the digests of the lines stay right.
     """
     made = dict(line)
     if line.get("log"):  # which says what a library likes, and no rule reads it

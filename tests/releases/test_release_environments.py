@@ -267,9 +267,7 @@ def test_a_stored_lock_that_is_none_is_refused(text: object) -> None:
     ],
     ids=range(5),
 )
-def test_a_lock_that_controls_a_terminal_is_none(
-    text: str, tool: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lock_that_controls_a_terminal_is_none(text: str, tool: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build("jax", "0.9.2", quiet)
     (tool / "jax-0.9.2" / LOCK_FILE).write_text(text)
     with pytest.raises(ReleaseError, match=r"jax 0\.9\.2 is not used: .*its lock is none"):
@@ -291,7 +289,7 @@ def test_a_lock_that_is_a_fifo_is_no_lock(tool: Path) -> None:
 #: What others can change, by what it is called: in the cache's folder or below.
 OPENED = {
     "the cache": "..", "the folder of environments": ".", "an environment": "jax-0.9.2",
-    "a folder of one": "jax-0.9.2/lib/python3/site-packages", "a file of one": "jax-0.9.2/lib/python3/site-packages/jax.py",
+    "a folder of one": "jax-0.9.2/lib/python3", "a file of one": "jax-0.9.2/lib/python3/site-packages/jax.py",
     "its lock": f"jax-0.9.2/{LOCK_FILE}",
 }  # fmt: skip
 

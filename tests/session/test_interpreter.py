@@ -154,7 +154,8 @@ def test_a_variable_or_the_running_interpreter_comes_before_tox(
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("CUDA_CACHE_PATH", "{}"), ("XLA_FLAGS", "--a=1 --xla_gpu_per_fusion_autotune_cache_dir={} --b=2")]
+    ("name", "value"),
+    [("CUDA_CACHE_PATH", "{}"), ("XLA_FLAGS", "--a=1 --xla_gpu_per_fusion_autotune_cache_dir={} --b=2")],
 )
 def test_compiled_code_that_others_can_change_is_not_run(
     name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

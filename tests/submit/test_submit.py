@@ -142,7 +142,9 @@ def test_words_of_a_known_form_alone_leave_the_machine(words: str, monkeypatch: 
     assert SAID[words] or made["outcome"]["reason"] in ("Failed: <name> again", "Failed: <name>, again")
 
 
-@pytest.mark.parametrize("text", ["data of xalicey", "s3://bucket/x", "at 2001:db8::1", "0000:3b:00.0", "bob@example.org"])
+@pytest.mark.parametrize(
+    "text", ["data of xalicey", "s3://bucket/x", "at 2001:db8::1", "0000:3b:00.0", "bob@example.org"]
+)
 def test_what_no_digest_lets_be_changed_stops_the_command(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(getpass, "getuser", lambda: "alice")
     assert list(names_in([{"data": {"name": text}}]))

@@ -51,10 +51,10 @@ def read_regular(path: Path, limit_bytes: int) -> bytes:
         return content
 
 
-def refuse_shared(*places: str | Path) -> None:
+def refuse_shared(*places: Path) -> None:
     """Raise PermissionError for a file or folder that somebody besides this user and root can change."""
     for place in places:
-        status = os.stat(place)
+        status = place.stat()
         others = stat.S_IWOTH | (0 if _is_private(status.st_gid) else stat.S_IWGRP)
         if status.st_uid not in (0, os.geteuid()):
             raise PermissionError(errno.EPERM, f"it belongs to user {status.st_uid}", str(place))

@@ -89,7 +89,9 @@ def write(folder: Path, bundle: Path, made: Bundle, checked: str, tables: Sequen
     Raises `OSError`, and `LoadError` for a bundle without a row to show.
     """
     found = [(table, contest) for table in tables for contest in table.findings.contests]
-    rows = tuple(row for table, contest in found for row in _rows(table, contest, Prices(made.about.price_hour)))[:ROWS_MOST]
+    rows = tuple(row for table, contest in found for row in _rows(table, contest, Prices(made.about.price_hour)))[
+        :ROWS_MOST
+    ]
     if not rows:
         raise LoadError(f"{bundle}: has no throughput that could be ranked, so no place on a leaderboard")
     record = found[0][1].rows[0].ok[0]

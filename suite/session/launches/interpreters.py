@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from suite.plan.cell import Cell
 from suite.plan.command.common import join_values
@@ -53,7 +53,7 @@ def check(cells: Iterable[Cell], device: str, say: Callable[[str], None]) -> Non
     for name, text in variables(Job(cells[0], ""), "").items() if cells else ():
         for place in _CACHE.findall(f"{name}={text}") if name.startswith(COMPILERS) else ():
             try:
-                refuse_shared(*filter(os.path.isdir, [place]))
+                refuse_shared(*filter(Path.is_dir, [Path(place)]))
             except OSError as error:
                 where = f"the cache of compiled code that {name} names, {clean(place)}"
                 raise LaunchError(f"{where}: {error.strerror}; name another one, or unset {name}") from None
