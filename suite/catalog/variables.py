@@ -99,7 +99,7 @@ LEFT_OUT = "<left out>"
 
 
 def public_value(name: str, value: str) -> str | None:
-    """The value of a variable as it may leave the machine: words of another form are left out. None for another name."""
+    """The value of a variable as it may leave the machine, without words of another form. None for another name."""
     if name not in KNOWN:
         return None
     return " ".join(word if _is_known(name, word) else LEFT_OUT for word in value[:VALUE_MOST].split())

@@ -261,7 +261,7 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\u202egpj.exe\u2066\x9b31m\u2028\ud800 ../../../e
 LISTS = b"[" + b"[]," * 400_000 + b"[]]"
 OBJECTS = b"[" + b'{"a":0},' * 200_000 + b"{}]"
 
-#: What is in the file, how it is made, and what must happen: the rule that refuses it, or whether it can be read at all.
+#: What is in the file, how it is made, and what must happen: the rule that refuses it, or whether it is judged at all.
 HOSTILE: dict[str, tuple[Callable[[Path, Held], Path], str]] = {
     # What a text holds.
     "depth in what is said of it": (lambda p, h: container(p, {**h, ABOUT: b"[" * 9_000}), "container"),

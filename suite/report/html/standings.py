@@ -74,11 +74,11 @@ class Standings:
 
 def is_made_from(folder: Path, content: bytes | None) -> bool:
     """Whether the report in a folder of a site was made from a bundle with this content; for None, from no bundle."""
+    if not (folder / FILE).exists():
+        return content is None
     try:
         address = read(folder / FILE, Standings).bundle
         return content is not None and read_regular(folder / unquote(address), LARGEST) == content
-    except FileNotFoundError:
-        return content is None
     except (OSError, ValueError):
         return False
 
@@ -89,9 +89,8 @@ def write(folder: Path, bundle: Path, made: Bundle, checked: str, tables: Sequen
     Raises `OSError`, and `LoadError` for a bundle without a row to show.
     """
     found = [(table, contest) for table in tables for contest in table.findings.contests]
-    rows = tuple(row for table, contest in found for row in _rows(table, contest, Prices(made.about.price_hour)))[
-        :ROWS_MOST
-    ]
+    prices = Prices(made.about.price_hour)
+    rows = tuple(row for table, contest in found for row in _rows(table, contest, prices))[:ROWS_MOST]
     if not rows:
         raise LoadError(f"{bundle}: has no throughput that could be ranked, so no place on a leaderboard")
     record = found[0][1].rows[0].ok[0]
