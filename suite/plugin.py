@@ -34,7 +34,14 @@ from suite.session.launches.launch import LaunchError
 from suite.session.observers import chosen as observing
 from suite.session.opening import open_run, taken
 from suite.session.run import Run
-from suite.session.storage import SaveError, name_fits, save_failed, saving_whole, shorten_name
+from suite.session.storage import (
+    SaveError,
+    describe_commit,
+    name_fits,
+    save_failed,
+    saving_whole,
+    shorten_name,
+)
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError
 
@@ -202,8 +209,10 @@ def pytest_benchmark_update_machine_info(machine_info: dict[str, Any]) -> None:
 
 
 def pytest_benchmark_update_commit_info(commit_info: dict[str, Any]) -> None:
-    """Name the project rather than the folder it was cloned into."""
-    commit_info["project"] = "framework-training-suite"
+    """Name the project rather than the folder it was cloned into, and leave out what may name a person."""
+    known = describe_commit(commit_info)
+    commit_info.clear()
+    commit_info.update(known)
 
 
 def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:

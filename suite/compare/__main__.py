@@ -56,7 +56,7 @@ def _compare(options: Namespace) -> int:
         _check_baseline(groups, options.by, options.baseline)
         _check_machines(groups, options.by)
         runs = {launch.run for launch in loaded.launches}
-        folder = _place(options, _name(paths), runs)
+        folder = _place(options, paths, runs)
         # What stands in the default place may be published: asking again, perhaps otherwise, changes none of it.
         stands = not (options.output or options.publish) and is_written(folder)
     except (LoadError, OSError) as error:
@@ -92,12 +92,15 @@ def _compare(options: Namespace) -> int:
     return _regressions(*speed_changes, options.fail_if) if speed_changes else 0
 
 
-def _place(options: Namespace, name: str, runs: Iterable[str]) -> Path:
+def _place(options: Namespace, paths: Sequence[Path], runs: Iterable[str]) -> Path:
     """Returns the folder to write into, which is there; raises `LoadError` if it cannot be, before anything is said."""
     try:
-        folder: Path = options.output or place_for(options.publish or RESULTS, name, runs)
-        if options.publish:
-            check(options.publish, folder)
+        site, name = options.publish, _name(paths)
+        folder: Path = options.output or (
+            bundles.place(site, name, runs, paths) if site else place_for(RESULTS, name, runs)
+        )
+        if site:
+            check(site, folder)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LoadError(f"{error}: choose another folder with --output") from None

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from suite.analysis.records.load import LoadError
-from suite.record.bundle import SUFFIX, read
-from suite.report.html.standings import write
+from suite.record.bundle import LARGEST, SUFFIX, read
+from suite.report.html.folder import place_for
+from suite.report.html.standings import is_made_from, write
 from suite.report.tables.frame import Table
 from suite.verify.rule import WARNING
 from suite.verify.rules import refusal, verify
+from workloads.data.files import read_regular
 
 
 def is_bundle(path: Path) -> bool:
@@ -32,6 +35,13 @@ def check(path: Path) -> str:
     return f"{warnings} warning{'' if warnings == 1 else 's'}" if warnings else "no warnings"
 
 
+def place(site: Path, name: str, runs: Iterable[str], paths: Sequence[Path]) -> Path:
+    """The folder in a site for the report of these files, which was made from no other bundle. Raises `OSError`."""
+    content = read_regular(paths[0], LARGEST) if len(paths) == 1 and is_bundle(paths[0]) else None
+    source = "" if content is None else hashlib.sha256(content).hexdigest()
+    return place_for(site, name, runs, lambda folder: is_made_from(folder, content), source)
+
+
 def add(folder: Path, path: Path, words: str, tables: Sequence[Table]) -> None:
     """Give a bundle its place on the leaderboards of the site that ``folder`` is in. Raises `OSError`, `LoadError`."""
-    write(folder, path, words, tables, read(path).about.price_hour)
+    write(folder, path, read(path), words, tables)

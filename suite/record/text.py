@@ -1,8 +1,14 @@
-"""Makes text from elsewhere (a worker, a record, a file's name) one printable line."""
+"""Text from elsewhere (a worker, a record, a file's name): as one printable line, and as strict JSON."""
 
 from __future__ import annotations
 
+import json
+import math
 import unicodedata
+from typing import Any
+
+#: Digits of a whole number, at most.
+DIGITS_MOST = 25
 
 
 def clean(value: object, limit: int = 300) -> str:
@@ -20,3 +26,37 @@ def make_printable(text: str) -> str:
     if text.isprintable():  # it has no control characters, and no separators but plain spaces
         return text
     return "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text)
+
+
+def parse_json(text: bytes) -> Any:
+    """The one value of a JSON text in which all numbers are such as a measurement gives, and no name stands twice.
+
+    Raises `ValueError`.
+    """
+    try:
+        return _STRICT.decode(str(text, "utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg}: char {error.pos}") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _number(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"the number {text[:40]} is not finite")
+    return value
+
+
+def _integer(text: str) -> int:
+    if len(text) > DIGITS_MOST:
+        raise ValueError(f"the number {text[:DIGITS_MOST]}... is too large")
+    return int(text)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(made := dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice in an object")
+    return made
+
+
+_STRICT = json.JSONDecoder(parse_constant=_number, parse_float=_number, parse_int=_integer, object_pairs_hook=_object)

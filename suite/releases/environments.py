@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +21,12 @@ from suite.catalog.setting import VERSION, version_key
 from suite.plan.settings.frameworks import too_old
 from suite.record.files.scratch import scratch
 from suite.record.parts.environment import LOCK_FILE
-from suite.releases.locks import Locked, download_size, lock_text, read_pylock
+from suite.record.text import clean
+from suite.releases.locks import BYTES_MOST as LOCK_BYTES_MOST
+from suite.releases.locks import Locked, download_size, lock_text, read_lock, read_pylock
 from suite.releases.pythons import Python, pythons
 from suite.releases.tools import ReleaseError, Tool, UnresolvedError, python_of, run_tool, tool
-from workloads.data.files import regular
+from workloads.data.files import make_folder, read_regular, refuse_shared, regular
 from workloads.data.prepare import cache_directory
 from workloads.data.progress import waiting
 
@@ -81,20 +85,40 @@ def folder() -> Path:
 
 
 def find(framework: str, release: str, parent: Path | None = None) -> Environment | None:
-    """The built environment of a release; None without one. Raises `ReleaseError` for one whose Python is gone.
+    """The built environment of a release; None without one.
 
-    ``parent`` is the folder of environments, here and in `build`: without one, that in the cache.
+    Raises `ReleaseError` for one whose Python is gone, whose lock is none, or that others can change. ``parent`` is the
+    folder of environments, here and in `build`: without one, that in the cache.
     """
     place = (parent or folder()) / _name(framework, release)
     try:
-        lock = (place / LOCK_FILE).read_text(encoding="utf-8")
-    except OSError:
+        lock = read_regular(place / LOCK_FILE, LOCK_BYTES_MOST).decode()
+        read_lock(lock)
+        refuse_shared(*_above(place), *_entries(place))
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except (OSError, UnicodeDecodeError, ReleaseError) as error:
+        why = error.strerror if isinstance(error, OSError) else "its lock is none"
+        at = error.filename if isinstance(error, OSError) else place / LOCK_FILE
+        raise ReleaseError(f"{framework} {release} is not used: {clean(at)}: {why}; remove {place}, and build it anew"
+        ) from None  # fmt: skip
     made = Environment(framework, release, place, lock)
     if not made.python.exists():
         remove = typed(f"python -m suite.releases {framework} --remove {release}")
         raise ReleaseError(f"the Python of {made.name} is gone from this machine; `{remove}`, then build it anew")
     return made
+
+
+def _above(place: Path) -> list[Path]:
+    """The folders in which an environment could be exchanged for another one."""
+    return [place.parent, *([cache_directory()] if place.parent == folder() else [])]
+
+
+def _entries(place: Path) -> Iterator[Path]:
+    """An environment's folders and files, without links: its Python is one."""
+    yield place
+    for parent, folders, files in os.walk(place):
+        yield from (path for name in (*folders, *files) if not (path := Path(parent, name)).is_symlink())
 
 
 def list_built(framework: str) -> list[Environment]:
@@ -182,6 +206,8 @@ def _build(final: Path, python: Python, asked: Asked, say: Say) -> Environment:
 
             run_tool(by.install(str(python_of(place)), str(lock)), what, watch)
         lock.rename(place / LOCK_FILE)
+        for path in _entries(place):  # the tool goes by the umask, and by what it has downloaded before
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & ~0o022)
         place.rename(final)
     made = find(asked.framework, asked.release, final.parent)
     assert made
@@ -235,7 +261,8 @@ def _mark() -> str:
 def _lock(place: Path, say: Say) -> Iterator[None]:
     """One process at a time for each environment. Raises `ReleaseError` where the folder cannot be written."""
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(place.parent)
+        refuse_shared(*_above(place))
         lock = open(str(place.with_name(f"{place.name}.lock")), "a", opener=regular)  # noqa: SIM115 - closed below
     except OSError as error:
         raise ReleaseError(

@@ -18,11 +18,12 @@ from suite.releases.tools import ReleaseError
 #: Seconds that the index may take to say how large a file is.
 SIZE_WITHIN_S = 5.0
 
-_HEAD = re.compile(r"# CPython 3\.(\d{1,2})")
+_HEAD = re.compile(r"# CPython 3\.([0-9]{1,2})")
 _LINE = re.compile(r"([a-z0-9][a-z0-9-]{0,80})==([0-9][0-9a-zA-Z.!+]{0,60}) --hash=sha256:([0-9a-f]{64})")
 
-#: Lines of a lock, at most.
+#: Lines of a lock, at most, and its bytes.
 LINES_MOST = 500
+BYTES_MOST = 200 * LINES_MOST
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,10 @@ def read_lock(text: object) -> tuple[int, dict[str, tuple[str, str]]]:
 
     Raises `ReleaseError` for anything that `lock_text` cannot have written.
     """
-    short = text if isinstance(text, str) and len(text) < 200 * LINES_MOST else ""
-    head, *lines = short.splitlines() or [""]
-    python, found = _HEAD.fullmatch(head), [_LINE.fullmatch(line) for line in lines[:LINES_MOST]]
-    if not python or not found or not all(found):
+    short = text if isinstance(text, str) and len(text) <= BYTES_MOST else ""
+    head, *lines = short.removesuffix("\n").split("\n")
+    python, found = _HEAD.fullmatch(head), [_LINE.fullmatch(line) for line in lines]
+    if not python or not 0 < len(found) <= LINES_MOST or not all(found):
         raise ReleaseError("the stored lock of a release is not one; leave it out with --install of another run")
     return int(python[1]), {match[1]: (match[2], match[3]) for match in found if match}
 

@@ -16,9 +16,7 @@ from suite.plan.blocks import launch_id
 from suite.record.files.saved import SCHEMA
 from suite.record.record import Record
 from suite.session.run import Run
-from suite.session.storage import compact, save, shorten_name
-
-PROJECT = "framework-training-suite"
+from suite.session.storage import PROJECT, compact, describe_commit, save, shorten_name
 
 
 def save_run(run: Run, storage: Path, name: str) -> Path:
@@ -34,7 +32,7 @@ def content(run: Run) -> dict[str, Any]:
     failed = [record.to_json() for record in records if not record.outcome.ok]
     return {
         "machine_info": machine,
-        "commit_info": {**get_commit_info(PROJECT), "project": PROJECT},
+        "commit_info": describe_commit(get_commit_info(PROJECT)),
         "benchmarks": list(_entries(records)),
         "datetime": datetime.now(UTC).isoformat(),
         "version": pytest_benchmark.__version__,

@@ -19,9 +19,25 @@ from suite.record.text import clean
 #: Bytes of a file's name, on every usual file system.
 NAME_MOST = 255
 
+PROJECT = "framework-training-suite"
+#: What a saved run says of the commit, and in which form. What else git says may name a folder or a person.
+COMMIT = {
+    "id": "un(versioned|known)|[0-9a-f]{7,64}",
+    "time": r"None|[\d:.T+-]{10,40}",
+    "author_time": r"None|[\d:.T+-]{10,40}",
+    "dirty": "True|False",
+    "branch": r"main|master|\([a-z ]+\)",
+}
+
 
 class SaveError(RuntimeError):
     """Something could not be saved; one line that says what and why."""
+
+
+def describe_commit(info: Mapping[str, Any]) -> dict[str, Any]:
+    """What of pytest-benchmark's description of the commit is saved: no error of git, and no name of a folder."""
+    known = {name: info[name] for name in COMMIT if name in info and re.fullmatch(COMMIT[name], str(info[name]))}
+    return {**known, "project": PROJECT}
 
 
 def name_fits(name: str) -> bool:

@@ -34,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     try:
         paths, notes = find([options.run] if options.run else [], options.storage)
-        made = contents(paths[0], options.journals, redacted=options.redact, price_hour=options.price_hour)
+        made = contents(
+            paths[0], options.journals, redacted=options.redact, price_hour=options.price_hour, named=options.variable
+        )
         for line in (*describe(made), *(f"note         {clean(note)}" for note in notes)):
             print(line)
         _check(made)
@@ -54,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _check(made: Contents) -> None:
     """Raises `BundleError` if something in it tells who measured."""
     if left := next(names_in([*made.lines, made.about.run, made.about.doctor, made.about.installed]), ""):
-        raise BundleError(f"{clean(left)} would be published; leave out more with --redact")
+        raise BundleError(f"{clean(left)} would be published; leave out more with --redact, or name it otherwise")
 
 
 def name_of(made: Contents) -> str:
@@ -77,6 +79,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--redact", action="store_true",
         help="leave out more: variables, logs and reasons of failed launches, what was typed, all packages but the "
         "frameworks, the doctor",
+    )  # fmt: skip
+    parser.add_argument(
+        "--variable", action="append", default=[], metavar="NAME",
+        help="send an environment variable that is not known to tell nothing of you; may be given several times",
     )  # fmt: skip
     parser.add_argument("--yes", action="store_true", help="write without asking")
     add(parser.add_argument, PRICE_HOUR, STORAGE_FOLDER, JOURNAL_FOLDER)

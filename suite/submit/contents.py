@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,10 @@ from suite.record.text import clean
 from suite.session.launches.launch import LaunchError, ask
 from suite.submit.privacy import describe_run, hidden, public, remove_names
 from suite.verify.rule import VERSION
+from workloads.data.files import read_regular
+
+#: Bytes of a saved run or a journal, at most.
+LARGEST = 1 << 28
 
 #: Seconds that a framework's environment has to list its packages.
 LIST_WITHIN_S = 60.0
@@ -37,11 +42,13 @@ class Contents:
 
 
 def contents(
-    path: Path, journals: Path, *, redacted: bool = False, price_hour: float | None = None, look: bool = True
-) -> Contents:
-    """The content of the bundle of a saved run or a journal. Raises `LoadError`.
+    path: Path, journals: Path, *, redacted: bool = False, price_hour: float | None = None, look: bool = True,
+    named: Collection[str] = (),
+) -> Contents:  # fmt: skip
+    """The content of the bundle of a saved run or a journal. Raises `LoadError`, and `OSError`.
 
-    Unless it is to ``look``, neither the doctor nor the environments are asked about this machine.
+    Variables that are ``named`` are in it, known or not. Unless it is to ``look``, neither the doctor nor the
+    environments are asked about this machine.
     """
     if path.suffix == SUFFIX:
         raise LoadError(f"{path}: is a bundle already")
@@ -50,7 +57,9 @@ def contents(
         raise LoadError(f"{path}: has launches of several runs; a bundle has those of one")
     records = [launch.record for launch in loaded.launches]
     run = dict(next(iter(loaded.runs.values())))
-    journal = path if path.suffix == ".jsonl" else journals / f"{run.get('id')}.jsonl"
+    journal = (
+        path if path.suffix == ".jsonl" else journals / f"{re.sub(r'[^0-9A-Za-z-]', '_', str(run.get('id')))}.jsonl"
+    )
     lines, notes = _journal(journal, records), []
     ordered = bool(lines)
     if not ordered:
@@ -67,7 +76,21 @@ def contents(
         FORMAT, __version__, VERSION, describe_run(run, redacted), ordered, redacted,
         tuple(_doctor()) if look and not redacted else (), installed, price_hour,
     )  # fmt: skip
-    return Contents(about, [public(line, hide, redacted) for line in lines], records, tuple(notes))
+    made = [public(line, hide, redacted, named) for line in lines]
+    if left_out := sorted(_variables(lines).keys() - _variables(made).keys()):
+        more = "" if redacted else "; --variable NAME sends one with its value"
+        notes.append(f"variables that are left out: {', '.join(left_out)}{more}")
+    return Contents(about, made, records, tuple(notes))
+
+
+def _variables(lines: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, None]]:
+    """The values of each variable in the lines, each once."""
+    found: dict[str, dict[str, None]] = {}
+    for line in lines:
+        variables = (line.get("environment") or {}).get("variables")
+        for name, value in variables.items() if isinstance(variables, dict) else ():
+            found.setdefault(name, {})[str(value)] = None
+    return found
 
 
 def _unchain(line: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +101,7 @@ def _unchain(line: dict[str, Any]) -> dict[str, Any]:
 def _journal(path: Path, records: list[Record]) -> list[dict[str, Any]]:
     """The lines of the run's journal, if it has all of these launches; else none."""
     try:
-        texts = path.read_bytes().split(b"\n")[:-1]
+        texts = read_regular(path, LARGEST).split(b"\n")[:-1]
         lines = [json.loads(text) for text in texts if text.strip()]
         held = {Record.from_json(line).key for line in lines[1:]}
     except (OSError, ValueError):
@@ -88,7 +111,7 @@ def _journal(path: Path, records: list[Record]) -> list[dict[str, Any]]:
 
 def _read_saved(path: Path) -> list[dict[str, Any]]:
     """The records of a saved run by the time at which they started."""
-    content = unpack(json.loads(path.read_bytes()))
+    content = unpack(json.loads(read_regular(path, LARGEST)))
     entries = [entry.get("extra_info", {}).get("record") for entry in content["benchmarks"]]
     found = [record for record in (*entries, *content["suite"]["failed"]) if record]
     return sorted(found, key=lambda record: (record["started"], record["run"].get("position", 0)))
@@ -128,12 +151,10 @@ def describe(made: Contents) -> Iterator[str]:
         named = (r.environment.get("packages") for r in records if r.cell.framework == framework)
         packages: dict[str, str] = next(filter(None, named), {})
         if packages:
-            every = about.installed.get(framework)
-            also = f"; and the names of all {len(every)} packages there" if every else ""
-            versions = ", ".join(clean(f"{name} {number}", 80) for name, number in packages.items())
-            yield f"{framework:12} {versions}{also}"
-    names = sorted({n for line in made.lines for n in (line.get("environment") or {}).get("variables") or ()})
-    yield f"variables    {', '.join(map(clean, names)) or 'none'}"
+            versions = [*(f"{name} {number}" for name, number in packages.items()), *about.installed.get(framework, ())]
+            yield f"{framework:12} {', '.join(clean(each, 80) for each in versions)}"
+    values = (f"{clean(name)}={clean(' or '.join(each))}" for name, each in sorted(_variables(made.lines).items()))
+    yield f"variables    {', '.join(values) or 'none'}"
     if typed := about.run.get("typed"):
         yield f"typed        {clean(json.dumps(typed))}"
     for reason in dict.fromkeys((line.get("outcome") or {}).get("reason") for line in made.lines):
@@ -141,4 +162,4 @@ def describe(made: Contents) -> Iterator[str]:
     yield from (f"doctor       {line}" for line in about.doctor)
     if about.price_hour is not None:
         yield f"price        {about.price_hour:g} for an hour"
-    yield from (f"note         {note}" for note in made.notes)
+    yield from (f"note         {clean(note, 1000)}" for note in made.notes)

@@ -83,8 +83,10 @@ def versions(run: Submission) -> Iterator[Problem]:
     """The packages are those that the suite pins, or the list of all is there and has the digest of the records."""
     pinned = pins()
     by = attrgetter("framework", "interface", "release")
-    for framework, interface, release in dict.fromkeys(by(r.cell) for r in run.ok):
-        environments = [r.environment for r in run.ok if by(r.cell) == (framework, interface, release)]
+    by_release: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for record in run.ok:
+        by_release.setdefault(by(record.cell), []).append(record.environment)
+    for (framework, _, release), environments in by_release.items():
         packages = _packages(environments[0])
         if any(_packages(each) != packages for each in environments):
             yield Problem(FAILED, f"the versions of {framework} changed within the run", "measure again")
@@ -127,10 +129,10 @@ def protocol(run: Submission) -> Iterator[Problem]:
         yield Problem(WARNING, f"{count} of {n} launches are {clean(flag, 40)}", IDLE)
     if failed := [r for r in run.launches.values() if not r.outcome.ok and r.outcome.status not in SKIPPED]:
         yield Problem(WARNING, f"{len(failed)} launches failed, the first {failed[0].key}: {failed[0].outcome.status}")
-    for cell, records in run.cells.items():
-        if left := [r for r in run.launches.values() if r.cell == cell and r.outcome.status in SKIPPED]:
-            why = f"{len(left)} launches of {cell.id} are {left[0].outcome.status}, and {len(records)} are ok"
-            yield Problem(WARNING, why)
+    skipped = Counter((r.cell, r.outcome.status) for r in run.launches.values() if r.outcome.status in SKIPPED)
+    for (cell, status), count in skipped.items():
+        if ok := len(run.cells.get(cell, ())):
+            yield Problem(WARNING, f"{count} launches of {cell.id} are {status}, and {ok} are ok")
     if odd := next((r for r in run.timed if r.phases["train"].steady == ("unsteady" in r.flags)), None):
         yield Problem(FAILED, f"{odd.key} has not the flags that its windows give", "measure again, unchanged")
     yield from _disturbances(run)

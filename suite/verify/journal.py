@@ -6,16 +6,16 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import pairwise
+from itertools import accumulate, groupby, pairwise, zip_longest
+from operator import itemgetter
 
 from suite.analysis.statistics.multiple_testing import standing
 from suite.plan.blocks import framework_of_control
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, REPEAT, SEQUENTIAL
-from suite.record.chain import BEFORE, digest
 from suite.record.record import Record
 from suite.record.retry import may_pass
-from suite.session.planning.repeats import REPEATS, is_due_again
+from suite.session.planning.repeats import REPEATS, Done, is_due
 from suite.session.planning.stopping import is_spent
 from suite.session.resume import cells_digest
 from suite.verify.rule import FAILED, WARNING, Problem, Submission
@@ -30,14 +30,13 @@ AGAIN = "bundle the run again from its own journal, unchanged"
 
 def chain(run: Submission) -> Iterator[Problem]:
     """Each line names the digest of the line before."""
-    lines = run.raw
-    named = [line.get("run", {}).get(BEFORE) for line in lines[1:]]
+    named = [before for before, _ in run.links[1:]]
     if not any(named):
         yield Problem(WARNING, "its launches have no digests of the lines before: it has no journal, or an older one",
                       "measure again with this version")  # fmt: skip
         return
-    for number, (line, expected) in enumerate(zip(lines, named, strict=False), 1):
-        if expected is not None and expected != digest(line):
+    for number, ((_, own), expected) in enumerate(zip(run.links, named, strict=False), 1):
+        if expected is not None and expected != own:
             yield Problem(FAILED, f"line {number} is not what line {number + 1} says came before it", AGAIN)
     first = next(at for at, value in enumerate(named) if value)
     if any(value is None for value in named[first:]):
@@ -61,11 +60,15 @@ def complete(run: Submission) -> Iterator[Problem]:
     if type(asked) is not int or not 0 < asked < CONTROL:
         yield Problem(FAILED, "its run does not say how many launches were asked for", AGAIN)
         return
-    controls = {record.cell for record in launches.values() if record.control}
-    due = [(cell, number) for cell in cells for number in range(asked)]
-    due += [(cell, CONTROL + number) for cell in controls for number in range(asked)]
-    if missing := [f"{cell.id}#{number}" for cell, number in due if f"{cell.id}#{number}" not in launches]:
-        yield Problem(FAILED, f"{len(missing)} of {len(due)} launches are missing, the first {missing[0]}",
+    there: dict[Cell, set[int]] = {}
+    for record in launches.values():
+        there.setdefault(record.cell, set()).add(record.launch)
+    controls = dict.fromkeys(record.cell for record in launches.values() if record.control)
+    due = [*((cell, range(asked)) for cell in cells), *((cell, range(CONTROL, CONTROL + asked)) for cell in controls)]
+    missing = sum(asked - sum(number in numbers for number in there[cell]) for cell, numbers in due)
+    if missing:
+        first = next(f"{cell.id}#{number}" for cell, numbers in due for number in numbers if number not in there[cell])
+        yield Problem(FAILED, f"{missing} of {asked * len(due)} launches are missing, the first {first}",
                       "finish the run with --resume")  # fmt: skip
     if type(planned := info.get("planned")) is int and not missing and len(launches) < planned:
         yield Problem(FAILED, f"{planned} launches were planned, and {len(launches)} are there", "bundle the whole run")
@@ -76,30 +79,34 @@ def complete(run: Submission) -> Iterator[Problem]:
 def _check_repeats(run: Submission) -> Iterator[Problem]:
     """A launch that takes the place of another is due by what the other's readings say, and every due one is there."""
     ranked = sorted(run.launches.values(), key=lambda record: (record.block, record.is_repeat, record.launch))
-    expected: list[Record] = []
-    for record in ranked:
-        if not record.is_repeat:
-            expected.append(record)
-        elif not run.run.get(REPEATS):
-            yield Problem(FAILED, f"{record.key} takes the place of another, and the run does not do that", AGAIN)
-            return
-    budget_s = _budget_s(run)
-    for block in dict.fromkeys(record.block for record in expected):
-        done = [record for record in ranked if record.block < block] + [r for r in expected if r.block == block]
-        for original in sorted((r for r in expected if r.block == block), key=_position):
-            number = REPEAT + original.launch
-            found = run.launches.get(f"{original.cell.id}#{number}")
-            later = [record.resumed for record in ranked if record.block > block]
-            if later and original.resumed > min(later):
+    if (repeat := next((r for r in ranked if r.is_repeat), None)) and not run.run.get(REPEATS):
+        yield Problem(FAILED, f"{repeat.key} takes the place of another, and the run does not do that", AGAIN)
+        return
+    blocks = [(block, list(found)) for block, found in groupby(ranked, key=lambda record: record.block)]
+    resumed = [min(record.resumed for record in found) for _, found in blocks]  # of the launches of each block
+    later = [*accumulate(reversed(resumed), min)][::-1][1:]  # of those after it
+    budget_s, done, last = _budget_s(run), Done(), -1
+    for (_, found), resumed_later in zip_longest(blocks, later):
+        expected = [record for record in found if not record.is_repeat]
+        repeats = {record.key: record for record in found if record.is_repeat}
+        done.add(*expected)
+        last = max(last, *map(_position, expected), -1)
+        for original in sorted(expected, key=_position):
+            if resumed_later is not None and original.resumed > resumed_later:
                 continue  # it was tried again after later blocks had run
-            paid_s = None if later or (found and found.resumed) else budget_s  # else the run went on
-            due = bool(run.run.get(REPEATS)) and is_due_again(original.cell, number, done, paid_s)
-            if due != bool(found):
+            again = repeats.pop(f"{original.cell.id}#{REPEAT + original.launch}", None)
+            paid_s = None if resumed_later is not None or (again and again.resumed) else budget_s  # else it went on
+            due = bool(run.run.get(REPEATS)) and is_due(original, done, paid_s)
+            if due != bool(again):
                 why = "was disturbed and is not measured again" if due else "is measured again and need not be"
                 yield Problem(FAILED, f"{original.key} {why}", AGAIN)
-            elif found and _position(found) < max(map(_position, done)):
-                yield Problem(FAILED, f"{found.key} ran before the end of its block", AGAIN)
-            done += [found] if found else []
+            elif again and _position(again) < last:
+                yield Problem(FAILED, f"{again.key} ran before the end of its block", AGAIN)
+            if again:
+                done.add(again)
+                last = max(last, _position(again))
+        done.add(*repeats.values())
+        last = max(last, *map(_position, repeats.values()), -1)
 
 
 def _position(record: Record) -> int:
@@ -133,6 +140,8 @@ def order(run: Submission) -> Iterator[Problem]:
         )
     elif info.get("design") != SEQUENTIAL and len({len(block) for block in blocks.values()}) > 1:
         return  # which rule `complete` tells
+    elif info.get("design") == SEQUENTIAL and len(blocks) > LAST_LOOK:
+        return  # which rule `stopping` tells
     elif wrong := _why_unshuffled(blocks, info.get("seed", 0)):
         told = "typed" in info  # older runs do not say whether cells were chosen with -k
         yield Problem(FAILED if told else WARNING, wrong, AGAIN if told else "measure again with this version")
@@ -146,7 +155,7 @@ def _why_unshuffled(blocks: dict[int, list[tuple[Cell, int]]], seed: object) -> 
     first, shuffled = min(blocks), blocks[min(blocks)]
     numbers = list(range(len(shuffled)))
     random.Random(f"{seed}/{first}").shuffle(numbers)  # noqa: S311 - an order, not a secret
-    planned = [shuffled[numbers.index(number)] for number in range(len(numbers))]
+    planned = [each for _, each in sorted(zip(numbers, shuffled, strict=True), key=itemgetter(0))]
     cells = [cell for cell, copy in planned if not copy]
     controls = [cell for cell, copy in planned if copy]
     twice = framework_of_control(cells)
@@ -157,7 +166,8 @@ def _why_unshuffled(blocks: dict[int, list[tuple[Cell, int]]], seed: object) -> 
     for block, ran in blocks.items():
         expected = list(planned)
         random.Random(f"{seed}/{block}").shuffle(expected)  # noqa: S311
-        if [each for each in expected if each in ran] != ran:
+        there = set(ran)
+        if [each for each in expected if each in there] != ran:
             return f"the order of block {block} is not the one that seed {seed} gives"
     return ""
 
@@ -229,8 +239,11 @@ def one_run(run: Submission) -> Iterator[Problem]:
 
 def _pairs(run: Submission) -> Iterator[tuple[Record, Record]]:
     """Launches one after the other on each host: hosts run their blocks side by side."""
-    for host in dict.fromkeys(record.host for record in run.ended):
-        yield from pairwise(record for record in run.ended if record.host == host)
+    by_host: dict[str, list[Record]] = {}
+    for record in run.ended:
+        by_host.setdefault(record.host, []).append(record)
+    for launches in by_host.values():
+        yield from pairwise(launches)
 
 
 def _seconds(record: Record) -> float | None:

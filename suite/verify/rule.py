@@ -8,18 +8,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from suite.analysis.records.json_text import decode, without_surrogates
+from suite.analysis.records.json_text import without_surrogates
 from suite.analysis.records.lines import Place
 from suite.analysis.records.load import Launch
 from suite.analysis.records.reader import Reader
 from suite.analysis.rows.groups import Group, group
 from suite.plan.cell import Cell
 from suite.record.bundle import About, Bundle
+from suite.record.chain import BEFORE, digest
 from suite.record.record import Record, RecordError
-from suite.record.text import clean
+from suite.record.text import clean, parse_json
 
 #: Grows when a rule is added or judges otherwise.
 VERSION = 1
+
+#: Hosts of a run, at most: each is compared with all others.
+MACHINES_MOST = 64
 
 FAILED, WARNING, PASSED, NOT_REACHED = "failed", "warning", "passed", "not reached"
 
@@ -35,30 +39,41 @@ class Problem:
 
 @dataclass(frozen=True)
 class Submission:
-    """A bundle whose lines are records. ``header`` is the first line's run, ``raw`` are all lines as JSON."""
+    """A bundle whose lines are records. ``header`` is the first line's run.
+
+    ``links`` are by line the digest that it names of the line before, and its own.
+    """
 
     about: About
     header: Mapping[str, Any]
-    raw: tuple[Mapping[str, Any], ...]
+    links: tuple[tuple[object, str], ...]
     ended: tuple[Record, ...]  # every line, in the order in which the launches ended
 
     @classmethod
     def of(cls, bundle: Bundle) -> Submission:
         """Raises `RecordError` for lines that are no journal."""
-        raw, ended, reader = [], [], Reader(whole=True)
+        header: Any = None
+        links, ended, reader = [], [], Reader(whole=True)
+        machines: set[tuple[str, str]] = set()
         for number, text in enumerate(bundle.lines, 1):
             try:
-                raw.append(decode(without_surrogates(text)))
+                line = parse_json(without_surrogates(text))
                 if number > 1:
-                    ended.append(reader.record(text, Place(Path(), 0, 0, 0)))
-            except (ValueError, RecursionError) as error:
+                    record = reader.record(text, Place(Path(), 0, 0, 0))
+                    ended.append(record)
+                    machines.add((str(record.run.get("id")), str(record.environment.get("machine"))))
+                elif isinstance(line, dict) and line.keys() == {"run"}:
+                    header = line["run"]
+                if not isinstance(header, dict):
+                    raise RecordError("it describes no run")
+                if len(machines) > MACHINES_MOST:
+                    raise RecordError(f"more machines are named than {MACHINES_MOST}, which are the most")
+                links.append((line.get("run", {}).get(BEFORE), digest(line)))
+            except ValueError as error:
                 raise RecordError(f"line {number}: {clean(error)}") from None
-        header = raw[0].get("run") if raw and isinstance(raw[0], dict) and raw[0].keys() == {"run"} else None
-        if not isinstance(header, dict):
-            raise RecordError("its first line describes no run")
         if not ended:
             raise RecordError("it holds no launch")
-        return cls(bundle.about, header, tuple(raw), tuple(ended))
+        return cls(bundle.about, header, tuple(links), tuple(ended))
 
     @property
     def run(self) -> Mapping[str, Any]:

@@ -151,3 +151,25 @@ def test_a_variable_or_the_running_interpreter_comes_before_tox(
     monkeypatch.setenv("SUITE_PYTHON_JAX", sys.executable)
     assert interpreter("jax") == sys.executable
     assert tox_environment("jax") == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("CUDA_CACHE_PATH", "{}"), ("XLA_FLAGS", "--a=1 --xla_gpu_per_fusion_autotune_cache_dir={} --b=2")],
+)
+def test_compiled_code_that_others_can_change_is_not_run(
+    name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value.format(tmp_path))
+    cells = [Cell("imdb_lstm", "jax")]
+    interpreters.check(cells, "cpu", lambda _: None)
+    tmp_path.chmod(0o1777)
+    with pytest.raises(LaunchError, match=f"{name} names, .*: others can change it"):
+        interpreters.check(cells, "cpu", lambda _: None)
+
+
+def test_a_cache_that_no_launch_uses_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o1777)
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR", "PIP_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    interpreters.check([Cell("imdb_lstm", "jax")], "cpu", lambda _: None)

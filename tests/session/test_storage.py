@@ -13,7 +13,7 @@ import pytest
 
 from suite.record.files.saved import pack
 from suite.session import storage as saving
-from suite.session.storage import compact, name_fits, save, shorten_name
+from suite.session.storage import PROJECT, compact, describe_commit, name_fits, save, shorten_name
 from tests import records
 from tests.sessions import ROOT, Suite
 
@@ -90,6 +90,14 @@ def test_a_saved_run_holds_a_launch_per_line_and_no_space(tmp_path: Path) -> Non
     assert json.loads("".join(lines)) == pack(run)
     assert [json.loads(line.rstrip(",")) for line in lines if line.startswith('{"name"')] == pack(run)["benchmarks"]
     assert not any(": " in line or ", " in line for line in lines)
+
+
+def test_a_saved_run_says_of_the_commit_what_is_known_to_be_public() -> None:
+    known = {"id": "0123456789abcdef", "time": "2026-11-21T04:19:04+00:00", "author_time": None, "dirty": True}
+    given = known | {"branch": "alice/secret", "project": "alice", "error": "CalledProcessError(128, '/home/alice')"}
+    assert describe_commit(given) == known | {"project": PROJECT}
+    failed = {"id": "unknown", "time": None, "dirty": False, "branch": "(detached head)"}
+    assert describe_commit(failed | {"error": "/home/alice"}) == failed | {"project": PROJECT}
 
 
 def test_pytest_benchmark_compares_saved_runs(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from suite.report.html.leaderboards import PAGE, page
 from suite.report.html.standings import FILE, Standings
 from suite.report.html.stored import read
 from tests.documents import ROOT
+from tests.published import RUNS
 from tests.submit import tampering
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -97,6 +98,61 @@ def test_a_bundle_inside_of_the_site_is_not_copied(tmp_path: Path, bundles: list
     assert main(["--publish", str(tmp_path / "site"), str(inside)]) == 0
     assert not (tmp_path / "site" / "a" / "a.bundle").exists()
     assert 'href="submitted/a.bundle"' in (tmp_path / "site" / PAGE).read_text(encoding="utf-8")
+
+
+def reports(site: Path) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in site.glob("*/run.json")}
+
+
+def test_a_bundle_with_the_name_and_id_of_another_run_replaces_no_report(tmp_path: Path, bundles: list[str]) -> None:
+    """The project's own report, another bundle's, and again the other way round; the same file replaces itself."""
+    site, own = tmp_path / "site", RUNS[INTEL]
+    assert main(["--publish", str(site), str(own)]) == 0
+    before = reports(site)
+    assert main(["--publish", str(site), bundles[0]]) == 0
+    assert reports(site)[INTEL] == before[INTEL]
+    assert not (site / INTEL / FILE).exists()
+    (other,) = reports(site).keys() - {INTEL}
+    made = tampering.honest(INTEL, tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    stranger = tampering.bundle(
+        tmp_path / "elsewhere" / f"{INTEL}.bundle", made, tampering.chained(made.lines), price_hour=9.0
+    )
+    assert main(["--publish", str(site), str(stranger)]) == 0
+    assert len(reports(site)) == 3
+    assert read(site / other / FILE, Standings).rows[0].price is None
+    assert main(["--publish", str(site), bundles[0]]) == 0
+    assert main(["--publish", str(site), str(own)]) == 0
+    assert len(reports(site)) == 3
+
+
+def test_a_run_replaces_no_report_of_a_bundle(tmp_path: Path, bundles: list[str]) -> None:
+    site = tmp_path / "site"
+    assert main(["--publish", str(site), bundles[0]]) == 0
+    assert main(["--publish", str(site), str(RUNS[INTEL])]) == 0
+    assert (site / INTEL / FILE).exists()
+    assert len(reports(site)) == 2
+
+
+@pytest.mark.parametrize("name", ["leaderboards.html", "index.html", "releases.HTML", "..", "runs"])
+def test_the_name_of_a_bundle_is_in_the_way_of_no_page(name: str, tmp_path: Path, bundles: list[str]) -> None:
+    site, path = tmp_path / "site", tmp_path / "odd" / f"{name}.bundle"
+    path.parent.mkdir()
+    (site / "runs").mkdir(parents=True)
+    (site / "runs" / "0001_a.json").write_text("{}")
+    path.write_bytes(Path(bundles[1]).read_bytes())
+    assert main(["--publish", str(site), str(path)]) == 0
+    assert main(["--publish", str(site), bundles[0]]) == 0
+    assert (site / PAGE).is_file()
+    assert not (site / "runs" / FILE).exists()
+
+
+def test_bytes_besides_the_members_do_not_reach_the_site(tmp_path: Path, bundles: list[str]) -> None:
+    path = tmp_path / "a.bundle"
+    for evil in (b"<script>" + Path(bundles[1]).read_bytes(), Path(bundles[1]).read_bytes() + b"<script>"):
+        path.write_bytes(evil)
+        assert main(["--publish", str(tmp_path / "site"), str(path)]) == 2
+    assert not (tmp_path / "site").exists()
 
 
 def test_a_refused_bundle_is_not_published(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

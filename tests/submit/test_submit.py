@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import socket
 from pathlib import Path
@@ -10,8 +11,16 @@ from typing import Any
 import pytest
 
 from suite.analysis.records.load import LoadError, load
+from suite.catalog.frameworks import FRAMEWORKS
+from suite.catalog.settings import TUNINGS
+from suite.catalog.variables import public_value
+from suite.plan.cell import Cell
+from suite.plan.settings.allocators import CHOSEN_BY
+from suite.plan.settings.frameworks import variables_of
+from suite.plan.settings.tunings import host_memory
 from suite.record.bundle import SUFFIX, BundleError, read, write
 from suite.record.chain import BEFORE
+from suite.record.parts.environment import redact
 from suite.session.journal import Journal
 from suite.submit.__main__ import main
 from suite.submit.contents import contents
@@ -55,6 +64,91 @@ def test_texts_lose_paths_and_names() -> None:
     said = [f"Error in /home/alice/secret/model.py on {socket.gethostname()}"]
     made = public(line(log=said, outcome={"status": "error", "reason": "no /home/alice/secret/x"}), hidden())
     assert not [word for word in ("alice", "secret", socket.gethostname()) if word in texts(made)]
+
+
+#: What a variable holds, and what of it leaves the machine; None where its name does not either.
+VARIABLES = {
+    "OMP_NUM_THREADS": ("4", "4"),
+    "KMP_AFFINITY": ("granularity=fine,compact,1,0", "granularity=fine,compact,1,0"),
+    "OMP_PLACES": ("{0:4}:4:2", "{0:4}:4:2"),
+    "CUBLAS_WORKSPACE_CONFIG": (":4096:8", ":4096:8"),
+    "PYTORCH_CUDA_ALLOC_CONF": ("expandable_segments:True,max_split_size_mb:128",) * 2,
+    "LD_PRELOAD": (".../libtcmalloc.so.4", ".../libtcmalloc.so.4"),
+    "GLIBC_TUNABLES": ("glibc.malloc.arena_max=1:glibc.pthread.rseq=0",) * 2,
+    "TF_XLA_FLAGS": ("--tf_xla_auto_jit=2 --tf_xla_dump=gs://secret/x", "--tf_xla_auto_jit=2 <left out>"),
+    "XLA_FLAGS": ("--xla_gpu_autotune_level=2 --token=hf_Secret --xla_gpu_x=ghp_Secret --xla_dump_to=s3://secret",
+                  "--xla_gpu_autotune_level=2 <left out> <left out> <left out>"),
+    "TORCHDYNAMO_DISABLE": ("1", "1"),
+    "NCCL_IB_DISABLE": ("fe80::1", "<left out>"),
+    "MKL_NUM_THREADS": ("0000:3b:00.0", "<left out>"),
+    "TF_NUM_INTEROP_THREADS": ("10.0.0.1", "<left out>"),
+    "JAX_PLATFORMS": ("secret-machine", "<left out>"),
+    "NCCL_ALGO": ("Ring,Tree", "Ring,Tree"),
+    "TF_DB_PASS": ("secret", None),
+    "JAX_PROXY_AUTH": ("secret", None),
+    "XLA_SECRET_PROJECT": ("1", None),
+    "TORCH_BUCKET": ("s3://secret/x", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_known_variables_leave_the_machine_with_words_of_a_known_form(name: str) -> None:
+    value, sent = VARIABLES[name]
+    made = public(line(environment={"variables": {name: value}}), hidden())
+    assert made["environment"]["variables"].get(name) == sent
+    named = public(line(environment={"variables": {name: value}}), hidden(), named=[name])
+    assert named["environment"]["variables"] == {name: value}
+
+
+def test_what_the_suite_itself_sets_is_known() -> None:
+    cells = [Cell("imdb_lstm", name, threads=4, tuning=tuning) for name in FRAMEWORKS for tuning in TUNINGS]
+    ours = [variables_of(cell) | host_memory(cell) for cell in cells]
+    ours += [dict(chosen) for by_allocator in CHOSEN_BY.values() for chosen in by_allocator.values()]
+    for name, value in (item for each in ours for item in each.items()):
+        assert public_value(name, redact(value)) == redact(value), name
+
+
+#: Words of a text, and whether they leave the machine.
+SAID = {
+    "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 79.1 GiB)": True,
+    "jax cannot be imported (No module named 'jax')": True,
+    "killed by signal 9 (SIGKILL)": True,
+    "RESOURCE_EXHAUSTED: batch 4096": True,
+    "NVIDIA H100 80GB HBM3, driver 570.86.15": True,
+    "torch.compile breaks its graph at nn.LSTM": True,
+    "s3://secret/x": False,
+    "gs://secret(a)": False,
+    "2001:db8::1": False,
+    "fe80::1%eth0": False,
+    "0000:3b:00.0": False,
+    "00:1a:2b:3c:4d:5e": False,
+    "10.0.0.1:8080": False,
+    "hf_AbCdEfGhIj": False,
+    "token=secret": False,
+    "node17.cluster.example.org": False,
+    "alice@example.org": False,
+    UUID: False,
+    "/mnt/alice/x": False,
+    "xalicey": False,
+    "Alice-Thinkpad": False,
+}
+
+
+@pytest.mark.parametrize("words", SAID)
+def test_words_of_a_known_form_alone_leave_the_machine(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(getpass, "getuser", lambda: "alice")
+    made = public(line(outcome={"status": "error", "reason": f"Failed: {words}, again"}), hidden())
+    assert (made["outcome"]["reason"] == f"Failed: {words}, again") == SAID[words]
+    assert SAID[words] or made["outcome"]["reason"] in ("Failed: <name> again", "Failed: <name>, again")
+
+
+@pytest.mark.parametrize(
+    "text", ["data of xalicey", "s3://bucket/x", "at 2001:db8::1", "0000:3b:00.0", "bob@example.org"]
+)
+def test_what_no_digest_lets_be_changed_stops_the_command(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(getpass, "getuser", lambda: "alice")
+    assert list(names_in([{"data": {"name": text}}]))
+    assert not list(names_in([{"alice": {"name": "data of xalicey"}}])), "a word of the suite's own tells nothing"
 
 
 def test_redacting_leaves_out_more_and_breaks_no_digest(tmp_path: Path) -> None:
@@ -144,6 +238,22 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         "--output",
         str(tmp_path / "o"),
     ]
+
+
+def test_the_preview_shows_the_values_that_go_and_the_names_that_stay(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = [replace(each, environment=each.environment | {"variables": {"OMP_NUM_THREADS": "4", "TF_MINE": "s3cret"}})
+            for each in records.launches(n=2)]  # fmt: skip
+    (tmp_path / "journals" / "run-a.jsonl").unlink()
+    records.save(tmp_path / "runs" / "0001_smoke.json", made)
+    assert main(command) == 1
+    shown = capsys.readouterr().out
+    assert "OMP_NUM_THREADS=4" in shown
+    assert "variables that are left out: TF_MINE; --variable NAME sends one" in shown
+    assert "s3cret" not in shown
+    assert main([*command, "--variable", "TF_MINE"]) == 1
+    assert "TF_MINE=s3cret" in capsys.readouterr().out
 
 
 def test_nothing_is_written_without_a_yes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
 import sys
@@ -48,6 +49,35 @@ def test_what_is_written_is_what_is_opened(tmp_path, data):
     assert verify(folder).digest == digest(opened) == data.digest
     assert sorted(path.name for path in folder.iterdir()) == sorted(["meta.json", *(f"{n}.npy" for n in arrays(data))])
     assert folder.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("name", [".", "meta.json", "train_inputs.npy"])
+def test_what_others_can_change_is_no_cache(tmp_path, data, name):
+    folder = write(data, tmp_path)
+    place = folder / name
+    mode = place.stat().st_mode
+    for more in (0o002, 0o020):
+        place.chmod(mode | more)
+        if more == 0o020:
+            os.chown(place, -1, 65534)  # a group that is not the user's own
+        with pytest.raises(DataError, match="others can change it"):
+            open_cached(folder)
+    place.chmod(mode)
+    assert open_cached(folder)
+    os.chown(place, 65534, -1)
+    with pytest.raises(DataError, match="it belongs to user 65534"):
+        open_cached(folder)
+    assert verify(write(data, tmp_path)), "it is built anew"
+
+
+def test_a_cache_is_closed_to_others_whatever_the_umask(tmp_path, data):
+    before = os.umask(0)
+    try:
+        folder = write(data, tmp_path / "cache")
+    finally:
+        os.umask(before)
+    assert not [path for path in (tmp_path / "cache", folder, *folder.iterdir()) if path.stat().st_mode & 0o022]
 
 
 def test_the_digest_depends_on_bytes_types_and_shapes_but_not_on_layout(data):

@@ -34,7 +34,7 @@ from workloads.data.dataset import (
     arrays,
     contiguous_bytes,
 )
-from workloads.data.files import read_regular, regular
+from workloads.data.files import make_folder, read_regular, refuse_shared, regular
 from workloads.data.progress import Advance, byte_progress
 
 # Changes when the files, the parsing, the tokenizer or the synthetic twin change, so that no older cache is taken.
@@ -79,14 +79,16 @@ def write(data: DataSet, cache: Path) -> Path:
     what is there; then nothing is left behind.
     """
     folder = folder_of(cache, data.name, data.kind)
-    cache.mkdir(parents=True, exist_ok=True)
+    make_folder(cache)
     temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=cache))
     try:
         with byte_progress(f"{data.name}: writing", 0, sum(array.nbytes for array in arrays(data).values())) as advance:
             for name, array in arrays(data).items():
                 _write_array(temporary / f"{name}.npy", array, advance)
         (temporary / "meta.json").write_text(json.dumps(_meta(data), indent=2) + "\n", encoding="utf-8")
-        temporary.chmod(0o755)  # mkdtemp makes it private; a cache may be shared by the users of a machine
+        temporary.chmod(0o755)  # mkdtemp makes it private; what root has cached may be read by all users of a machine
+        for name in FILES:
+            (temporary / name).chmod(0o644)
         _put(temporary, folder, data)
     finally:
         _remove(temporary)
@@ -115,8 +117,8 @@ def clear_leftovers(folder: Path) -> None:
 def open_cached(folder: Path) -> DataSet:
     """The data set in a cache folder, memory-mapped and read-only, in milliseconds.
 
-    Checks the format's version and the arrays' shapes, types and file sizes, but not their bytes: `verify` does that.
-    Raises `DataError`.
+    Checks the format's version, the arrays' shapes, types and file sizes, and that nobody else can change them, but not
+    their bytes: `verify` does that. Raises `DataError`.
     """
     try:
         return _open(folder)
@@ -142,6 +144,7 @@ def verify(folder: Path) -> DataSet:
 
 def _open(folder: Path) -> DataSet:
     meta = json.loads(read_regular(folder / "meta.json", MAX_META_BYTES))
+    refuse_shared(folder, *(folder / file for file in FILES))
     version, name, kind = meta["version"], str(meta["name"]), str(meta["kind"])
     if version != VERSION or kind not in KINDS:
         raise ValueError(f"it has format {version} and kind {kind}, not {VERSION}")

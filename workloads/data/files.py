@@ -1,13 +1,17 @@
-"""Opens regular files only, in folders where others may have put anything.
+"""Opens regular files only, in folders where others may have put anything, and says where others can.
 
-A FIFO without a writer would block `open` for ever, and opening a device can have effects of its own.
+A FIFO without a writer would block `open` for ever, and opening a device can have effects of its own. What others can
+change is no cache: its files are run, or taken for what they were when they were checked.
 """
 
 from __future__ import annotations
 
 import errno
+import grp
 import os
+import pwd
 import stat
+from functools import cache
 from pathlib import Path
 
 KINDS = {
@@ -45,6 +49,34 @@ def read_regular(path: Path, limit_bytes: int) -> bytes:
         if len(content) > size:
             raise OSError(errno.EFBIG, "it grew while it was read", str(path))
         return content
+
+
+def refuse_shared(*places: Path) -> None:
+    """Raise PermissionError for a file or folder that somebody besides this user and root can change."""
+    for place in places:
+        status = place.stat()
+        others = stat.S_IWOTH | (0 if _is_private(status.st_gid) else stat.S_IWGRP)
+        if status.st_uid not in (0, os.geteuid()):
+            raise PermissionError(errno.EPERM, f"it belongs to user {status.st_uid}", str(place))
+        if status.st_mode & others:
+            raise PermissionError(errno.EPERM, "others can change it (chmod go-w)", str(place))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, such that no others can change them."""
+    for place in (*reversed([each for each in folder.parents if not each.exists()]), folder):
+        place.mkdir(mode=0o755, exist_ok=True)
+
+
+@cache
+def _is_private(group: int) -> bool:
+    """Whether a group is root's or this user's own, as many systems make one for each user."""
+    try:
+        found = grp.getgrgid(group)
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # an id without a name, as containers have it
+        return group in (0, os.getegid())
+    return group == 0 or (found.gr_name == user and set(found.gr_mem) <= {user})
 
 
 def _refuse(path: str, status: os.stat_result) -> None:

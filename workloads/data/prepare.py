@@ -18,7 +18,7 @@ from typing import IO
 from workloads.data import cache as caches
 from workloads.data import synthetic
 from workloads.data.dataset import DataError, DataSet
-from workloads.data.files import regular
+from workloads.data.files import make_folder, regular
 from workloads.data.progress import print_to_stderr, waiting
 from workloads.data.real import fetch as downloads
 from workloads.data.real.cifar100 import Cifar100
@@ -194,7 +194,7 @@ def verify_identity(folder: Path, kind: str, source: Source) -> DataSet:
 def _writing(cache: Path, folder: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Write access to the cache: one process at a time for each folder; leftovers of killed ones are removed."""
     try:
-        cache.mkdir(parents=True, exist_ok=True)
+        make_folder(cache)
         with open(str(cache / f"{folder.name}.lock"), "a", opener=regular) as lock:
             if _lock(lock, folder, say):
                 caches.clear_leftovers(folder)

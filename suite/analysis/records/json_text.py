@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from typing import Any
 
 import msgspec
 from msgspec import Raw
+
+from suite.record.text import parse_json
 
 _VALUE, _MEMBERS, _ITEMS = (msgspec.json.Decoder(kind) for kind in (Any, dict[str, Raw], list[Raw]))
 
@@ -16,14 +16,9 @@ _VALUE, _MEMBERS, _ITEMS = (msgspec.json.Decoder(kind) for kind in (Any, dict[st
 def decode(text: bytes | Raw) -> Any:
     """The one value of a JSON text. Raises `ValueError`, also for numbers that no measurement gives."""
     try:
-        try:
-            return _VALUE.decode(text)
-        except msgspec.DecodeError:  # the standard library names the place
-            return _STRICT.decode(str(text, "utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg}: char {error.pos}") from None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+        return _VALUE.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return parse_json(bytes(text))  # which names the place
 
 
 def members(text: bytes | Raw) -> dict[str, Raw]:
@@ -54,21 +49,8 @@ def _split(decoder: Any, text: bytes | Raw) -> Any:
         raise ValueError(str(error)) from None
 
 
-def _number(text: str) -> float:
-    if not math.isfinite(value := float(text)):
-        raise ValueError(f"the number {text[:40]} is not finite")
-    return value
-
-
-def _integer(text: str) -> int:
-    if len(text) > 25:
-        raise ValueError(f"the number {text[:25]}... is too large")
-    return int(text)
-
-
 #: Escapes one after another, so that neither an escaped backslash nor a pair of surrogates is taken for a lone one.
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-_STRICT = json.JSONDecoder(parse_constant=_number, parse_float=_number, parse_int=_integer)

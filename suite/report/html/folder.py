@@ -6,7 +6,7 @@ import contextlib
 import csv
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from errno import EEXIST
 from pathlib import Path
@@ -191,19 +191,22 @@ def stage_files(folder: Path, ours: bool = False) -> Iterator[Path]:
             path.replace(folder / path.name)
 
 
-def place_for(parent: Path, name: str, runs: Iterable[str]) -> Path:
+def place_for(
+    parent: Path, name: str, runs: Iterable[str], is_own: Callable[[Path], bool] = Path.exists, source: str = ""
+) -> Path:
     """Returns the folder in ``parent`` for a comparison of these runs.
 
-    If a folder of that name has another run, the run's id (of several, a digest) is added to the name. So a run of
-    another machine with the same number is not overwritten.
+    If a folder of that name has another run, or is not the ``is_own`` one, the digest of the ``source`` is added to the
+    name; without one the run's id, or a digest of several. So neither a run of another machine with the same number is
+    overwritten, nor one by a stranger's file that says it holds the same run.
     """
     ids = set(runs)
     folder_name = name.lstrip(".") or "run"
-    folder_name = f"run-{folder_name}" if folder_name.lower() == INDEX else folder_name
+    folder_name = f"run-{folder_name}" if folder_name.lower().endswith(".html") else folder_name  # as a site's pages
     suffix = min(ids, default="") if len(ids) < 2 else hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:12]
-    suffix = re.sub(r"[^\w.-]", "_", suffix)[:80]
+    suffix = source[:12] or re.sub(r"[^\w.-]", "_", suffix)[:80]
     for folder in (parent / folder_name, parent / f"{folder_name}-{suffix}"):
-        if _runs_in(folder) in (None, ids):
+        if (held := _runs_in(folder)) is None or (held == ids and is_own(folder)):
             return folder
     raise FileExistsError(f"{parent / folder_name} holds another run")
 

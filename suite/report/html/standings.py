@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Annotated
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from msgspec import Meta
 
@@ -18,11 +17,13 @@ from suite.analysis.records.load import LoadError
 from suite.analysis.rows.groups import Row
 from suite.analysis.rows.metrics import Prices
 from suite.analysis.statistics.fastest import FastestBySetting
+from suite.record.bundle import LARGEST, Bundle
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.html.folder import stage_files
-from suite.report.html.stored import Rate, Text, short
+from suite.report.html.stored import Rate, Text, read, short
 from suite.report.tables.frame import Table
+from workloads.data.files import read_regular
 
 FILE = "leaderboard.json"
 #: Rows of the file, at most.
@@ -71,13 +72,25 @@ class Standings:
     hardware: Machine | None = None
 
 
-def write(folder: Path, bundle: Path, checked: str, tables: Sequence[Table], price_hour: float | None) -> None:
-    """Add a bundle's standings to its report in ``folder``; the bundle too, if it lies outside of the site.
+def is_made_from(folder: Path, content: bytes | None) -> bool:
+    """Whether the report in a folder of a site was made from a bundle with this content; for None, from no bundle."""
+    if not (folder / FILE).exists():
+        return content is None
+    try:
+        address = read(folder / FILE, Standings).bundle
+        return content is not None and read_regular(folder / unquote(address), LARGEST) == content
+    except (OSError, ValueError):
+        return False
+
+
+def write(folder: Path, bundle: Path, made: Bundle, checked: str, tables: Sequence[Table]) -> None:
+    """Add a bundle's standings to its report in ``folder``; what was read of the bundle too, if it lies outside.
 
     Raises `OSError`, and `LoadError` for a bundle without a row to show.
     """
     found = [(table, contest) for table in tables for contest in table.findings.contests]
-    rows = tuple(row for table, contest in found for row in _rows(table, contest, Prices(price_hour)))[:ROWS_MOST]
+    prices = Prices(made.about.price_hour)
+    rows = tuple(row for table, contest in found for row in _rows(table, contest, prices))[:ROWS_MOST]
     if not rows:
         raise LoadError(f"{bundle}: has no throughput that could be ranked, so no place on a leaderboard")
     record = found[0][1].rows[0].ok[0]
@@ -87,11 +100,11 @@ def write(folder: Path, bundle: Path, checked: str, tables: Sequence[Table], pri
     run = clean(record.run.get("id", ""), 80)
     records = [each for table, _ in found for row in table.group.rows for each in row.ok]
     hardware = identify(records, run) if kind(record) == processor(record) else None
-    made = Standings(run, kind(record), clean(record.started, 40)[:10], checked, quote(address), rows, hardware)
+    standings = Standings(run, kind(record), clean(record.started, 40)[:10], checked, quote(address), rows, hardware)
     with stage_files(folder, ours=True) as place:
-        (place / FILE).write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
+        (place / FILE).write_text(json.dumps(asdict(standings), indent=1) + "\n", encoding="utf-8")
         if not inside:
-            shutil.copyfile(bundle, place / address)
+            (place / address).write_bytes(made.content)
 
 
 def kind(record: Record) -> str:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from suite.plan.cell import Cell
 from suite.plan.command.common import join_values
 from suite.plan.settings.frameworks import too_old
 from suite.plan.sweeps.sweep import parse_values
+from suite.record.handover.job import Job
+from suite.record.text import clean
 from suite.session.launches import devices
-from suite.session.launches.launch import LaunchError, interpreter, tox_environment
+from suite.session.launches.launch import LaunchError, interpreter, tox_environment, variables
+from workloads.data.files import refuse_shared
 from workloads.data.progress import waiting
+
+#: Variables of compilers, and where they or a flag in them name a cache of theirs, whose code is run.
+COMPILERS = ("CUDA_", "JAX_", "NUMBA_", "PYTORCH_", "TF_", "TORCH", "TRITON_", "XLA_")
+_CACHE = re.compile(r"(?i)cache\w*=(/.*?)(?=\s+-|$)")
 
 
 def resolve(values: list[str] | None) -> list[str] | None:
@@ -38,8 +47,16 @@ def build(cells: Iterable[Cell], say: Callable[[str], None]) -> dict[str, str]:
 def check(cells: Iterable[Cell], device: str, say: Callable[[str], None]) -> None:
     """Check that the interpreters are there, and that their frameworks use the device; say which are tox's.
 
-    Raises `LaunchError`.
+    Raises `LaunchError`, also where a variable names a cache of compiled code that others can change.
     """
+    cells = list(cells)
+    for name, text in variables(Job(cells[0], ""), "").items() if cells else ():
+        for place in _CACHE.findall(f"{name}={text}") if name.startswith(COMPILERS) else ():
+            try:
+                refuse_shared(*filter(Path.is_dir, [Path(place)]))
+            except OSError as error:
+                where = f"the cache of compiled code that {name} names, {clean(place)}"
+                raise LaunchError(f"{where}: {error.strerror}; name another one, or unset {name}") from None
     by_release: dict[str, dict[str, str]] = {}
     for framework, release in _releases(cells):
         by_release.setdefault(release, {})[framework] = interpreter(framework, release, device)

@@ -8,6 +8,7 @@ applies them again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from suite.plan.blocks import repeats_allowed
 from suite.plan.cell import Cell
@@ -26,16 +27,38 @@ def is_tested(settings: Settings) -> bool:
     return not settings.search and bool(settings.budget_s or settings.launches >= LEAST_TESTED)
 
 
-def is_due_again(cell: Cell, number: int, records: Sequence[Record], budget_s: float | None = None) -> bool:
-    """Whether a run with these records has to make this launch, which takes the place of one that may be disturbed.
+@dataclass
+class Done:
+    """What the launches that there are say of whether one is made again; each is counted once."""
+
+    spent_s: float = 0.0
+    repeats: int = 0
+    copies: int = 0  # launches of the first block
+    _first: int = -1
+
+    def add(self, *records: Record) -> None:
+        for record in records:
+            self._first = record.block if self._first < 0 else self._first
+            self.spent_s += spent_s([record])
+            self.repeats += record.is_repeat
+            self.copies += record.block == self._first and not record.is_repeat
+
+
+def is_due(original: Record, done: Done, budget_s: float | None = None) -> bool:
+    """Whether a run with these launches has to make another one in the place of this one, if it was disturbed.
 
     A run whose budget is used up makes none.
     """
-    if budget_s and spent_s(records) >= budget_s:
+    if budget_s and done.spent_s >= budget_s:
         return False
-    place = number - REPEAT
+    if not original.outcome.ok or original.cell.recipe or not is_disturbed(original):
+        return False
+    return done.repeats < repeats_allowed(done.copies, original.block)
+
+
+def is_due_again(cell: Cell, number: int, records: Sequence[Record], budget_s: float | None = None) -> bool:
+    """Whether a run with these records has to make this launch, which takes the place of one that may be disturbed."""
+    done, place = Done(), number - REPEAT
+    done.add(*records)
     original = next((record for record in records if record.cell == cell and record.launch == place), None)
-    if not original or not original.outcome.ok or cell.recipe or not is_disturbed(original):
-        return False
-    copies = sum(record.block == records[0].block and not record.is_repeat for record in records)
-    return sum(record.is_repeat for record in records) < repeats_allowed(copies, original.block)
+    return original is not None and is_due(original, done, budget_s)
