@@ -40,7 +40,11 @@ def installation(framework: str) -> Installed:
         adapter = import_framework(framework)
     except ModuleNotFoundError as error:
         return {"lack": NOT_INSTALLED, "error": f"is not installed (no module named {error.name})"}
-    installed: Installed = adapter.installation()
+    try:
+        installed: Installed = adapter.installation()
+    except UnsupportedError as error:
+        reason, _, mend = str(error).partition("; ")
+        return {"lack": FAILED, "error": reason, "mend": mend}
     installed["other"] = adapter.other_accelerator()
     installed["bytecode"] = not sys.dont_write_bytecode or _is_compiled(catalog.FRAMEWORKS[framework].package)
     device = "cpu" if installed["other"] else "auto"
