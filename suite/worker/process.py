@@ -23,8 +23,8 @@ from typing import Any
 
 from suite.plan.cell import Cell
 from suite.record.handover.job import Job
-from suite.record.handover.variables import HOST_CORES, WORKER
-from suite.record.parts.environment import describe, own_cores, redact
+from suite.record.handover.variables import WORKER
+from suite.record.parts.environment import redact
 from suite.record.parts.history import TrainingHistory
 from suite.record.record import Phase
 from suite.worker import interfaces
@@ -37,7 +37,13 @@ from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import group
 from suite.worker.launch.counting_loader import CountingLoader
-from suite.worker.launch.description import describe_workload, kernels, program_digest, training_key
+from suite.worker.launch.description import (
+    describe_environment,
+    describe_workload,
+    kernels,
+    program_digest,
+    training_key,
+)
 from suite.worker.launch.inference import measure_inference
 from suite.worker.launch.outcome import check, classify
 from suite.worker.launch.phases import measure_phases, shift_spans
@@ -69,8 +75,14 @@ def main(descriptor: str, text: str) -> None:
             pipe.write(json.dumps(message) + "\n")
             pipe.flush()
 
-        status, reason, ranks = "ok", "", ALONE
+        def tell(error: BaseException) -> None:
+            """Send the outcome, also from another thread, or from a process that was forked."""
+            status, reason = classify(error, job, framework)
+            message = json.dumps({"part": {"outcome": {"status": status, "reason": redact(reason)}}})
+            os.write(pipe.fileno(), f"\n{message}\n".encode())  # whatever line was begun
+
         framework: ModuleType | None = None
+        group.end_on_hidden_errors(tell)
         try:
             send(progress="starting")
             interpreter_s = _since(job.spawned_ns)
@@ -81,9 +93,9 @@ def main(descriptor: str, text: str) -> None:
             _Launch(job, framework, send, interpreter_s, ranks).run()
         except BaseException as error:  # any exception becomes the result of this launch
             traceback.print_exc()
-            status, reason = classify(error, job, framework)
-        send(part={"outcome": {"status": status, "reason": redact(reason)}})
-        if status == "ok":
+            tell(error)
+        else:
+            send(part={"outcome": {"status": "ok", "reason": ""}})
             ranks.leave()  # no rank ends while another still needs it
 
 
@@ -199,12 +211,8 @@ class _Launch:
 
     def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
-        environment = describe((*self.framework.DISTRIBUTIONS, *interfaces.distributions(self.cell)))
-        if cores := os.environ.get(HOST_CORES):  # of which this process has some
-            self.settings["cores"], environment["machine"]["cores"] = environment["machine"]["cores"], int(cores)
-        if self.cell.cores or self.cell.bind:
-            self.settings["affinity"] = own_cores()  # as the framework left it
-        environment["machine"]["gpus"] = [name] if (name := self.settings.pop("device_name", None)) else []
+        distributions = (*self.framework.DISTRIBUTIONS, *interfaces.distributions(self.cell))
+        environment = describe_environment(self.cell, distributions, self.settings)
         workload = describe_workload(spec, self.cell.recipe, recipe)
         self.key = training_key(self.job, workload["digest"], data.digest, environment, self.device)
         self.settings |= {
@@ -290,6 +298,7 @@ def _since(start_ns: int) -> float:
 if __name__ == "__mp_main__":  # a process of a loader, which Python spawned; the worker may die before it can end it
     group.adopt()
     group.end_with_worker()
+    group.end_on_hidden_errors(lambda _: None)  # its end is noticed, and the log has the error
     if len(sys.argv) == 3 and (_folder := Job.loads(sys.argv[2]).workload_folder):
         registry.register(_folder)  # since what it unpickles may be of that workload
 

@@ -90,7 +90,9 @@ class Listener:
             return
         self._stamp(message)
         if isinstance(part := message.get("part"), dict):
-            self.parts.update({name: value for name, value in part.items() if name not in PARENTS})
+            # A helper's error is said first, and the worker's own outcome is then what follows from it.
+            ignored = (*PARENTS, *(["outcome"] if "outcome" in self.parts else []))
+            self.parts.update({name: value for name, value in part.items() if name not in ignored})
         elif isinstance(message.get("progress"), str):
             rate = message.pop("samples_per_s", None)
             throughput = {"samples_per_s": rate} if isinstance(rate, (int, float)) and math.isfinite(rate) else {}
