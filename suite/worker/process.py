@@ -35,28 +35,19 @@ from suite.worker.evidence.fingerprint import DIGESTED_BATCHES
 from suite.worker.evidence.replay import FP16_STEPS
 from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError, import_framework
-from suite.worker.launch import group
+from suite.worker.launch import description, group
 from suite.worker.launch.counting_loader import CountingLoader
-from suite.worker.launch.description import (
-    describe_environment,
-    describe_workload,
-    kernels,
-    program_digest,
-    training_key,
-)
 from suite.worker.launch.inference import measure_inference
 from suite.worker.launch.outcome import check, classify
 from suite.worker.launch.phases import measure_phases, shift_spans
 from suite.worker.launch.probe import denormals, measure_peaks, precision_errors
 from suite.worker.launch.releases import in_force
 from suite.worker.launch.training import Saved, follow
-from workloads import registry
+from workloads import recipes, registry
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
 from workloads.data.dataset import Array, DataSet
 from workloads.data.own import add_augmentation
-from workloads.recipes import Recipe
-from workloads.recipes import recipe as named_recipe
 from workloads.spec import WorkloadSpec, specification
 
 Send = Callable[..., None]
@@ -107,6 +98,7 @@ class _Launch:
         self.team = ProcessGroup(self.cell, ranks) if self.cell.devices > 1 else None
         if self.team:
             self.team.connect(job.device)
+        self.share = self.team.share() if self.team else None
         # Each rank draws dropout's masks from a seed of its own.
         self.device, settings = framework.prepare(self.cell, job.device, job.seed + RANKS_APART * ranks.rank)
         settings |= self.team.configure(self.device) if self.team else {}
@@ -131,9 +123,8 @@ class _Launch:
             raise UnsupportedError(
                 f"batch {self.cell.effective_batch} is more than {data.name}'s {len(data.train)} samples"
             )
-        share = self.team.share() if self.team else None
-        source = Batches(data, self.cell.effective_batch, self.job.seed, length, share=share)
-        recipe = named_recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
+        source = Batches(data, self.cell.effective_batch, self.job.seed, length, share=self.share)
+        recipe = recipes.recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
         rates = recipe.rates(recipe.epochs * source.per_epoch, source.global_batch, FP16_STEPS) if recipe else None
         applied, dropout = (recipe.apply_to(spec), recipe.dropout) if recipe else (spec, True)
         training = self._training(applied, self.cell, self.job.seed, dropout=dropout, rates=rates)
@@ -141,12 +132,13 @@ class _Launch:
         loader = CountingLoader(self.loaders.batches(self.cell, source, self.device, training.put), self.job.seed)
         first_batch = next(loader)
         self._mark("first_batch_s")
+        self.send(took="startup")
         self._describe(data, spec, loader, recipe)
         subject = Subject(
             self.cell, self.framework, self.module, self.device, spec, data, dropout, applied if recipe else None,
             rates, self.job.programs, self.team, self.job.plan.serves,
         )  # fmt: skip
-        evidence = Evidence.begin(subject, self.send, program_digest(self.key), self.job, training)
+        evidence = Evidence.begin(subject, self.send, description.program_digest(self.key), self.job, training)
         try:
             self._first_step(training, first_batch, train=not recipe)
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
@@ -209,15 +201,15 @@ class _Launch:
             return None
         return self.team.alone_from(partial(self._training, spec, seed=self.job.seed, dropout=True), spec, batch)
 
-    def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None) -> None:
+    def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: recipes.Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
         distributions = (*self.framework.DISTRIBUTIONS, *interfaces.distributions(self.cell))
-        environment = describe_environment(self.cell, distributions, self.settings)
-        workload = describe_workload(spec, self.cell.recipe, recipe)
-        self.key = training_key(self.job, workload["digest"], data.digest, environment, self.device)
+        environment = description.describe_environment(self.cell, distributions, self.settings)
+        workload = description.describe_workload(spec, self.cell.recipe, recipe)
+        self.key = description.training_key(self.job, workload["digest"], data.digest, environment, self.device)
         self.settings |= {
             "loader": loader.settings,
-            "kernels": kernels(self.module, self.cell, spec, numbers, self.device),
+            "kernels": description.kernels(self.module, self.cell, spec, numbers, self.device),
             "compute_type": numbers.compute,
             "weights_type": numbers.weights,
             "effective_batch": self.cell.effective_batch,
@@ -233,19 +225,19 @@ class _Launch:
         )
 
     def _first_step(self, training: Any, batch: Any, train: bool) -> None:
-        self.send(progress="first step")
+        self.send(progress="first step", begin="first_step")
         start = time.perf_counter_ns()
         self.settings |= interfaces.describe_training(training)
         compiled = training.compile(batch)
         self.compile_s = _since(start) if compiled else None
-        self.send(part={"compile_s": self.compile_s})
+        self.send(part={"compile_s": self.compile_s}, took="compile")
         if not train:
             return
         loss = training.step(batch)
         training.fence(loss)
         if self.team:
             self.framework.reset_memory(self.device)  # of building a part of a model, and of cuDNN's trials
-        self.send(part={"first_step_s": _since(start)})
+        self.send(part={"first_step_s": _since(start)}, took="first_step")
         check([loss], training, "the first step")
 
     def _check_precision(self, evidence: Evidence) -> None:
@@ -258,10 +250,9 @@ class _Launch:
             self.settings["precision_errors"] = errors
             self.send(part={"settings": self.settings})
 
-    def _course(self, recipe: Recipe, training: Any, data: DataSet, length: int | None, evidence: Evidence) -> None:
+    def _course(self, recipe: recipes.Recipe, training: Any, data: DataSet, length: Any, evidence: Evidence) -> None:
         saved = Saved(self.job.checkpoint, self.key, self.ranks)
-        share = self.team.share() if self.team else None
-        batches = Batches(data, self.cell.effective_batch, self.job.seed, length, len(saved.epochs), share)
+        batches = Batches(data, self.cell.effective_batch, self.job.seed, length, len(saved.epochs), self.share)
         loader = CountingLoader(self.loaders.batches(self.cell, batches, self.device, training.put), self.job.seed)
 
         def report(course: TrainingHistory, phase: Phase) -> None:
