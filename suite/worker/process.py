@@ -275,7 +275,7 @@ class _Launch:
         """Send what the processes of several devices say together."""
         if self.team:
             self.send(progress="ranks")
-            self.send(part={"ranks": self.team.describe(training, self.device, self.settings, own_step_s)})
+            self.send(part={"ranks": self.team.describe(training, self.device, self.settings, own_step_s, self.send)})
 
     def _mark(self, part: str) -> None:
         """Record the seconds since the last mark as a part of the startup."""

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from suite.plan.measuring import DECODED
 from suite.record.inference import Decoded
 from suite.record.parts.history import NUMBER_MOST
 from suite.worker.frameworks import RecompiledError
 from workloads.data.dataset import Array
 
-#: Prompts at once, and rounds of each: more, until so many seconds have passed.
-DECODED, ROUNDS, ROUNDS_S = (1, 8), 3, 2.0
+#: Rounds of each number of prompts: more, until so many seconds have passed.
+ROUNDS, ROUNDS_S = 3, 2.0
 #: Samples whose words are held against other frameworks' in float64.
 CONTINUED = 2
 
