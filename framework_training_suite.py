@@ -1,4 +1,5 @@
-"""The suite's door: ``training-suite``, what pytest loads by its entry point, and what is said of missing libraries.
+"""The suite's door: ``training-suite``, how each command ends, what pytest loads by its entry point, and what is said
+of missing libraries.
 
 It stands outside of the packages, so that a package of the user's own that is named ``suite`` or ``workloads`` can be
 told from the suite's, and that both may use it. It imports little of the standard library and nothing else, as every
@@ -9,14 +10,16 @@ PYTEST_DONT_REWRITE: `training-suite run` imports it before pytest, which would 
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec
 
 ROOT = Path(__file__).resolve().parent
 
@@ -30,6 +33,90 @@ MEASURING = ("msgspec", "numpy", "pandas", "psutil", "pytest_benchmark", "rich",
 
 #: Environments of a checkout that may have all of them: README's, and those of `tox run -m bench`.
 CONTROLLERS = (".venv", ".tox/bench", ".tox/bench-cuda")
+
+#: The exit status of an interrupted command, and of one whose output cannot be written.
+INTERRUPTED, UNWRITTEN = 130, 2
+
+Arguments = ParamSpec("Arguments")
+
+
+class Output(io.FileIO):
+    """A standard stream that stays writable: from the first error on, what is written is dropped.
+
+    So a command ends as ever, with all its files, where its reader has left (``| head``) or the disk is full.
+    """
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int | None:
+        if self.error is None:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self.error = error
+        return len(data)
+
+
+def entry(then: str = "") -> Callable[[Callable[Arguments, int]], Callable[Arguments, int]]:
+    """Decorates the ``main`` of a command, so that all end alike: interrupted, without a reader, on a full disk.
+
+    ``then`` is said after an interruption: what is kept, or how to go on.
+    """
+
+    def decorate(main: Callable[Arguments, int]) -> Callable[Arguments, int]:
+        def ending(*arguments: Arguments.args, **named: Arguments.kwargs) -> int:
+            from suite.session.interrupts import interruptible
+
+            spec = sys.modules[main.__module__].__spec__
+            name = spec.name.removesuffix(".__main__") if spec else _command()
+            before, outputs, restore = (sys.stdout, sys.stderr), _stay_writable(), interruptible()
+            try:
+                status: int | SystemExit = main(*arguments, **named)
+            except SystemExit as end:  # as with --help
+                status = end
+            except KeyboardInterrupt:
+                print(f"{name}: interrupted{then and '; '}{then}", file=sys.stderr)  # noqa: T201
+                status = INTERRUPTED
+            finally:
+                restore()
+                error = _flush(outputs)
+                if error:
+                    print(f"{name}: its output cannot be written: {error}", file=sys.stderr, flush=True)  # noqa: T201
+                sys.stdout, sys.stderr = before
+            if error:
+                raise SystemExit(UNWRITTEN)
+            if isinstance(status, SystemExit):
+                raise status
+            return status
+
+        return update_wrapper(ending, main)
+
+    return decorate
+
+
+def _flush(outputs: Sequence[Output]) -> str:
+    """Write what is left, and return why something could not be written; empty also where a reader has left."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    errors = (each.error for each in outputs)
+    return next((str(each.strerror) for each in errors if each and not isinstance(each, BrokenPipeError)), "")
+
+
+def _stay_writable() -> list[Output]:
+    """Put streams in place of the standard ones that are files, pipes or terminals, and return what they write to."""
+    outputs = []
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is getattr(sys, f"__{name}__") and isinstance(stream, io.TextIOWrapper):
+            stream.flush()
+            output = Output(stream.fileno(), "w", closefd=False)
+            text = io.TextIOWrapper(
+                io.BufferedWriter(output), stream.encoding, stream.errors, line_buffering=stream.line_buffering
+            )
+            setattr(sys, name, text)
+            outputs.append(output)
+    return outputs
 
 
 def typed(line: str) -> str:
@@ -111,8 +198,12 @@ def refuse_without_libraries() -> None:
         raise pytest.UsageError(problem)
 
 
-def explain_missing() -> None:
-    """From now on, end with one line and status 2 where a library is missing, in place of a traceback."""
+def begin_command() -> None:
+    """Let this process be a command: it ends with one line where a library is missing, or after Ctrl-C while it imports.
+
+    A notebook's ``MPLBACKEND`` is of its own Python, and none of windows that a command opens.
+    """
+    os.environ.pop("MPLBACKEND", None)
     before = sys.excepthook
 
     def explain(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -121,15 +212,18 @@ def explain_missing() -> None:
         if problem:
             print(f"{_command()}: {problem}", file=sys.stderr)  # noqa: T201
             raise SystemExit(2)
+        if issubclass(kind, KeyboardInterrupt):  # while a command is imported
+            print(f"{_command()}: interrupted", file=sys.stderr)  # noqa: T201
+            raise SystemExit(INTERRUPTED)
         before(kind, error, trace)
 
     sys.excepthook = explain
 
 
-def explain_missing_in_command() -> None:
+def begin_if_command() -> None:
     """Do so if this process is ``python -m`` with a module of the suite, whose packages call this when imported."""
     if sys.argv[:1] == ["-m"] and _command().partition(".")[0] in ("suite", "workloads"):
-        explain_missing()
+        begin_command()
 
 
 def _command() -> str:
@@ -167,7 +261,7 @@ def main() -> int:
     if problem := hidden():
         print(f"training-suite: {problem}", file=sys.stderr)  # noqa: T201
         return 2
-    explain_missing()
+    begin_command()
     from suite.__main__ import main as run
 
     return run()

@@ -6,7 +6,7 @@ PYTEST_DONT_REWRITE: its asserts are no tests, though it brings a plugin.
 from importlib.util import find_spec
 from pathlib import Path
 
-from framework_training_suite import explain_missing_in_command
+from framework_training_suite import begin_if_command
 
 __version__ = "0.1.0"
 
@@ -28,4 +28,4 @@ def check_workloads() -> None:
 
 
 check_workloads()
-explain_missing_in_command()
+begin_if_command()

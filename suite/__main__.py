@@ -8,7 +8,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from framework_training_suite import MEASURING, lack, typed
+from framework_training_suite import MEASURING, entry, lack, typed
 from suite.catalog.suggest import unknown
 
 HERE = Path(__file__).resolve().parent
@@ -49,8 +49,7 @@ def main() -> int:
     """Run the command that the first argument names, with the other arguments; without one, list the commands."""
     name = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if name in ("-h", "--help", "help"):
-        print(listing(), end="")
-        return 0
+        return show()
     if name not in COMMANDS:
         print(f"{unknown('command', name, COMMANDS)}. `{typed('python -m suite')}` lists them.", file=sys.stderr)
         return 2
@@ -59,6 +58,13 @@ def main() -> int:
         return run(sys.argv[2:])
     sys.argv = [f"python -m {module}", *sys.argv[2:]]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+    return 0
+
+
+@entry()
+def show() -> int:
+    """Print the commands."""
+    print(listing(), end="")
     return 0
 
 

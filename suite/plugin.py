@@ -5,6 +5,7 @@ Loaded early (``-p suite.plugin``), so that ``--benchmark-save`` needs no name. 
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -47,6 +48,7 @@ from workloads.registry import RegistryError
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
+AUTOLOAD, BENCHMARK = "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "pytest_benchmark.plugin"
 WIDTH, LINES = 120, 40  # of the terminal, where it has no size: a pipe, a log
 
 Groups = list[tuple[str | None, list[dict[str, Any]]]]  # pytest-benchmark's: benchmarks by what they have in common
@@ -71,8 +73,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None]:
-    """Answer an unknown option with the option of the suite that was probably meant; others are left to pytest."""
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None]:
+    """Refuse to go on without pytest-benchmark, and answer an unknown option with that which was probably meant.
+
+    Other unknown options are left to pytest.
+    """
+    plugins = early_config.pluginmanager.get_plugins()
+    if not any(getattr(each, "__name__", "") == BENCHMARK for each in plugins):
+        way = f"unset {AUTOLOAD}, or add -p {BENCHMARK}" if os.environ.get(AUTOLOAD) else "leave out -p no:benchmark"
+        raise pytest.UsageError(f"`pytest suite` measures with pytest-benchmark, which is not loaded: {way}")
     yield
     _, strange = parser.parse_known_and_unknown_args(args)
     for option in (each.partition("=")[0] for each in strange if each.startswith("--")):
@@ -238,7 +249,7 @@ def pytest_benchmark_group_stats(config: pytest.Config) -> Generator[None, Group
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
-    """Save a run of which no launch succeeded; pytest-benchmark would only warn, and a warning ends the session.
+    """Save a run of which no launch succeeded, for which pytest-benchmark would only warn.
 
     A session that measured nothing ends as one that ran no test does.
     """

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from suite.plan.cell import Cell
 from suite.record.record import SKIPPED
 from suite.record.text import clean, make_printable
 from suite.session.run import Run
+
+if "suite.plugin" not in sys.modules:
+    pytest.exit("the suite's plugin is not loaded: unset PYTEST_DISABLE_PLUGIN_AUTOLOAD, or add -p suite.plugin", 4)
 
 
 class Clock:

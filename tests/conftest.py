@@ -47,12 +47,18 @@ def send_all(record):
 """
 
 
+#: What warnings are in the tests, and not in a user's `pytest suite`, which reads pyproject.toml too: errors. The plugin
+#: says in one line that PYTHONOPTIMIZE has to be unset.
+WARNINGS = ("error", "ignore:assertions not in test modules:pytest.PytestConfigWarning")
+
 #: Where JAX keeps what it compiled, since many tests compile the same model. Launches drop the variable.
 PROGRAMS = {"JAX_COMPILATION_CACHE_DIR": "", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.02"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give this process and all that it starts one folder for compiled programs, and this interpreter's PATH."""
+    """Let warnings be errors, and give all processes one folder for compiled programs, and this interpreter's PATH."""
+    for line in WARNINGS:
+        config.addinivalue_line("filterwarnings", line)
     if "PYTEST_XDIST_WORKER" not in os.environ:
         # Commands are shown as they are typed where this environment is active.
         os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

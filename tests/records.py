@@ -96,7 +96,7 @@ def ranks(cell: Cell, step_s: float = 1.0) -> Ranks:
     """How the devices of a cell worked together, the last one a little slower than the others."""
     own = cell.processes
     sizes = dict.fromkeys(range(own), 1.0) | {own - 1: 1.02}
-    each = tuple(Rank(n, 0, "cpu", step_s, cell.batch / step_s, 0.8 * step_s * slow) for n, slow in sizes.items())
+    each = tuple(Rank(n, 0, "cpu", step_s, cell.process_batch / step_s, 0.8 * step_s * slow) for n, slow in sizes.items())
     allreduce = AllReduce(4_000_000, 0.004, 20, 1e9, 2.5e9)
     return Ranks(own, cell.devices, cell.strategy, "gloo", max(1, 8 // own), each, 1.02, 4_000_000, allreduce)
 
@@ -151,7 +151,9 @@ def timed(step_s: float, framework: str = "pytorch", launch: int = 0, **changes:
 def trained() -> Record:
     """A launch that trained to its end."""
     epochs = (Epoch(4, 1.5, 2.0, 1.4, 0.4, 0.5), Epoch(4, 1.2, 3.0, 1.1, 0.6, 0.5))
-    return record(recipe="modern", course=TrainingHistory("modern", 2, 0.5, epochs, (1.6, 1.5, 1.5, 1.4)))
+    windows = {"train": Phase(tuple(Window(epoch.steps, epoch.train_s) for epoch in epochs))}
+    course = TrainingHistory("modern", 2, 0.5, epochs, (1.6, 1.5, 1.5, 1.4))
+    return record(recipe="modern", course=course, phases=windows)
 
 
 def failed(record: Record, status: str = "timeout", reason: str = "no answer after 600 s") -> Record:
@@ -240,7 +242,9 @@ def mixed() -> list[Record]:
 
 def watched(record: Record, gpu: bool = True) -> Record:
     """The same launch with what a monitor would have noted: spans, a timeline of the host and of one GPU, energy."""
-    spans, begin = {}, 5.0
+    before = [*record.startup.values(), record.first_step_s or 0.0]
+    before += [window.seconds for window in record.phases["train"].warmup] if "train" in record.phases else []
+    spans, begin = {}, max(5.0, sum(before))
     for name in ("train", "compute", "input", "local"):
         if name in record.phases:
             end = begin + 1.001 * sum(window.seconds for window in record.phases[name].windows)

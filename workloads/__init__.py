@@ -3,6 +3,6 @@
 PYTEST_DONT_REWRITE: its asserts are no tests, though it brings a plugin.
 """
 
-from framework_training_suite import explain_missing_in_command
+from framework_training_suite import begin_if_command
 
-explain_missing_in_command()
+begin_if_command()

@@ -7,7 +7,7 @@ import random
 import sys
 from collections.abc import Callable, Sequence
 
-from framework_training_suite import typed
+from framework_training_suite import entry, typed
 from suite.analysis.options import STORAGE_FOLDER
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
@@ -39,7 +39,6 @@ from suite.report.format.terminal import Terminal
 from suite.report.tables.frame import table
 from suite.report.text.why import explain_sides
 from suite.session.benchmarks import save_run
-from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.settings import Settings
@@ -69,21 +68,16 @@ EXPECTED = (
 )  # fmt: skip
 
 
+@entry("continue with the same options and --resume")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Search, save the launches, and print the answer."""
     options = _parse(arguments)
-    restore_handlers = interruptible()
     try:
         cell, versions = _read_question(options)
         return _search(cell, versions, options)
     except EXPECTED as error:
         print(f"suite.bisect: {clean(error, 1000)}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("suite.bisect: interrupted; continue with the same options and --resume", file=sys.stderr)
-        return 130
-    finally:
-        restore_handlers()
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from framework_training_suite import entry
 from suite.catalog.suggest import unknown
 from suite.checks import loaders, monitor, plain
 
@@ -14,6 +15,7 @@ CHECKS = {
 }
 
 
+@entry()
 def main() -> int:
     """Run the check that the first argument names, with the other arguments as its options."""
     name = sys.argv[1] if len(sys.argv) > 1 else ""

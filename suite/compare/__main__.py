@@ -10,6 +10,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from framework_training_suite import entry
 from suite.analysis.accuracy.comparison import compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import REPORT, LoadError, find, load
 from suite.analysis.rows.axes import AXES, base
@@ -30,6 +31,7 @@ from workloads.data.progress import waiting
 RESULTS = Path("results")
 
 
+@entry()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0; 1 if ``--fail-if`` applies, 3 if it could test nothing; 2 for unusable input or an
     output folder that cannot be written.

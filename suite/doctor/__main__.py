@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from framework_training_suite import entry
 from suite.doctor.checks import BAD, MARKS, NOTE, OK, WARNING, Finding, data, frameworks, gpus, host, launching
 from suite.doctor.probes import ANSWER_WITHIN_S, Installed, ask_all, installation
 from suite.plan.cell import FRAMEWORKS
@@ -30,6 +31,7 @@ exit status: 0 this machine can measure, 1 it cannot, 2 wrong usage
 """
 
 
+@entry()
 def main(arguments: list[str] | None = None) -> int:
     """Run all checks and print their findings; the exit status says whether this machine can measure."""
     parser = command_parser("suite.doctor", __doc__, EPILOG)

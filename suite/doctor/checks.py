@@ -17,7 +17,7 @@ from suite.monitor.gpu import Driver, Gpu, NvmlError, open_nvml
 from suite.monitor.host import share_stolen
 from suite.monitor.links import links, losses
 from suite.record.disturbance import TAKEN_MOST
-from suite.record.parts.environment import core_limit, machine
+from suite.record.parts.environment import SHARED_MEMORY, core_limit, machine, shared_memory
 from suite.session.engines import engines
 from workloads.data.cache import folder_of
 from workloads.data.prepare import NAMES, cache_directory, data_directory
@@ -27,6 +27,8 @@ MARKS = {OK: "   ", NOTE: " . ", WARNING: " ! ", BAD: "!! "}
 
 #: Disk space for both data sets: the archives and what is parsed from them.
 ROOM_BYTES = 2 * 10**9
+#: Free shared memory for batches: of eight processes with four batches of 16 MB each.
+SHARED_LEAST = 2**29
 #: A host that took more than this share of a virtual machine's time since it started is named.
 STOLEN_MOST = 0.05
 
@@ -217,6 +219,16 @@ def host() -> Iterator[Finding]:
     limit = _read("/sys/fs/cgroup/memory.max")
     if limit.isdecimal() and int(limit) < hardware["memory_bytes"]:
         yield Finding("machine", NOTE, f"a control group limits memory to {int(limit) / 2**30:.1f} GiB")
+    yield from _shared_memory()
+
+
+def _shared_memory() -> Iterator[Finding]:
+    """Check the memory by which a loader's processes hand over batches; containers have 64 MB as they are."""
+    room = shared_memory()
+    if room is None or room[1] < SHARED_LEAST:
+        left = f"has {room[1] / 1e6:.0f} of {room[0] / 1e6:.0f} MB left" if room else "is missing"
+        text = f"{SHARED_MEMORY} {left}: a loader with processes may find no room there for its batches"
+        yield Finding("machine", WARNING, text, "docker run --shm-size=1g, or in Kubernetes an emptyDir in memory")
 
 
 def launching() -> Iterator[Finding]:

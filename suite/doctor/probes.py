@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from suite.catalog import frameworks as catalog
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, Cell
@@ -38,7 +40,11 @@ def installation(framework: str) -> Installed:
         adapter = import_framework(framework)
     except ModuleNotFoundError as error:
         return {"lack": NOT_INSTALLED, "error": f"is not installed (no module named {error.name})"}
-    installed: Installed = adapter.installation()
+    try:
+        installed: Installed = adapter.installation()
+    except UnsupportedError as error:
+        reason, _, mend = str(error).partition("; ")
+        return {"lack": FAILED, "error": reason, "mend": mend}
     installed["other"] = adapter.other_accelerator()
     installed["bytecode"] = not sys.dont_write_bytecode or _is_compiled(catalog.FRAMEWORKS[framework].package)
     device = "cpu" if installed["other"] else "auto"
@@ -70,14 +76,24 @@ def answer_of(framework: str, wait_s: float) -> Installed:
     return {**answer, "environment": tox_environment(framework)}
 
 
-def ask_all(wait_s: float, report: Callable[[str], None]) -> Iterator[tuple[str, Installed]]:
-    """Yields each framework with its answer, as the answers arrive; ``report`` gets a line for each."""
-    begin_s = time.monotonic()
-    report(f"asking {', '.join(FRAMEWORKS)}, up to {wait_s:g} s each")
-    with ThreadPoolExecutor(len(FRAMEWORKS)) as pool:
-        waiting = {pool.submit(answer_of, framework, wait_s): framework for framework in FRAMEWORKS}
+def ask_all(
+    wait_s: float = ANSWER_WITHIN_S, report: Callable[[str], None] = lambda _: None, names: Sequence[str] = ()
+) -> Iterator[tuple[str, Installed]]:
+    """Yields each of these frameworks, or of all, with its answer, as the answers arrive; ``report`` gets lines.
+
+    Whoever is still asked when this process is interrupted is ended.
+    """
+    names, begin_s = names or FRAMEWORKS, time.monotonic()
+    report(f"asking {', '.join(names)}, up to {wait_s:g} s each")
+    with ThreadPoolExecutor(len(names)) as pool:
+        waiting = {pool.submit(answer_of, framework, wait_s): framework for framework in names}
         while waiting:
-            done, _ = wait(waiting, REMIND_EVERY_S, FIRST_COMPLETED)
+            try:
+                done, _ = wait(waiting, REMIND_EVERY_S, FIRST_COMPLETED)
+            except KeyboardInterrupt:
+                for process in psutil.Process().children():
+                    process.kill()
+                raise
             elapsed = f"after {time.monotonic() - begin_s:.1f} s"
             if not done:
                 report(f"{', '.join(waiting.values())}: no answer yet {elapsed}")

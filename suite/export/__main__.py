@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from framework_training_suite import entry
 from suite.analysis.options import RUNS, STORAGE_FOLDER
 from suite.analysis.records.load import REPORT, Launch, Loaded, LoadError, find, load
 from suite.export.target import ExportError, Origin, Target, abouts, target
@@ -39,6 +40,7 @@ if interrupted
 """
 
 
+@entry("the same command goes on")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Export the launches run by run, and print where they are."""
     options = _parse(arguments)
@@ -61,9 +63,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ExportError as error:
         print(f"suite.export: {clean(error, 1000)}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("suite.export: interrupted; the same command goes on", file=sys.stderr)
-        return 130
     return 0
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from framework_training_suite import typed
+from framework_training_suite import entry, typed
 from suite.plan.command.common import command_parser
 from workloads.registry import FRAMEWORK_FILES, NAME
 from workloads.spec import WORKLOADS
@@ -24,6 +24,7 @@ exit status: 0; 1 if the folder cannot be written; 2 for wrong usage
 """
 
 
+@entry()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the folder and say what to run next; nothing that exists is replaced."""
     parser = command_parser("suite.new", __doc__, EPILOG)

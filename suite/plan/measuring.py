@@ -31,6 +31,9 @@ FIRST_LOOK, LAST_LOOK = 4, 20
 #: What the launches of such a run say of its design.
 SEQUENTIAL = "sequential"
 
+#: Prompts that a launch which decodes goes on with at once: each number is measured.
+DECODED = (1, 8)
+
 #: The phases of a launch, in their order. Training is the headline; the others tell what holds it back.
 PHASES = ("train", "compute", "input")
 

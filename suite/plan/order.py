@@ -53,6 +53,16 @@ def broken_by(config: pytest.Config) -> str:
             return f"{reason}; leave it out, since launches must run one after the other, in blocks"
     if "PYTEST_XDIST_WORKER" in os.environ:
         return "pytest-xdist runs launches side by side; leave out -n"
+    if any(config.pluginmanager.hasplugin(name) for name in ("timeout", "pytest_timeout")):
+        limits = {
+            "--timeout": config.getoption("timeout", None),
+            "PYTEST_TIMEOUT": os.environ.get("PYTEST_TIMEOUT"),
+            "the setting timeout": config.getini("timeout"),
+        }  # the first that is there counts
+        for name, value in limits.items():
+            if value not in (None, ""):
+                why = f"{name} lets pytest-timeout end launches after {value} s; unset it, and limit them by --max-time"
+                return why if str(value).strip("0.") else ""
     return ""
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from framework_training_suite import entry
 from suite.plan.cell import SIZES, Cell, CellError
 from suite.plan.command.common import (
     DATA,
@@ -29,7 +30,6 @@ from suite.profile.shown import costs_of, opening, views
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.terminal import Terminal
-from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.settings import Settings
@@ -52,6 +52,7 @@ exit status: 0; 1 if the launch failed or left no profile; 2 for wrong usage; 13
 """
 
 
+@entry("what was measured is in the newest journal")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Launch the cell with a profile, and print its tables and where its trace is."""
     options = _parse(arguments)
@@ -63,17 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ChoiceError, CellError, MatrixError, RegistryError) as error:
         print(f"suite.profile: {clean(error, 1000)}", file=sys.stderr)
         return 2
-    restore_handlers = interruptible()
     try:
         records, folder = launch(cell.but(size=options.size or cell.size, compile=cell.compile), options)
     except (LaunchError, JournalError, DataError, OSError) as error:
         print(f"suite.profile: {clean(error, 1000)}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("suite.profile: interrupted; what was measured is in the newest journal", file=sys.stderr)
-        return 130
-    finally:
-        restore_handlers()
     profile = costs_of(records)
     if profile is None:
         log = f"{folder}/*.log"

@@ -17,7 +17,7 @@ class Decoded:
     """Prompts that a model went on with, word by word, each with the largest logit, from a cache of keys and values.
 
     ``batch`` prompts of ``prompt`` words at once got ``words`` more each. ``prefill_s`` is the pass over the prompts
-    and ``decode_s`` all further ones, each the median of some rounds.
+    and ``decode_s`` all further ones, each the median of some ``rounds``; older records don't say of how many.
     """
 
     batch: Some
@@ -25,6 +25,7 @@ class Decoded:
     words: Some
     prefill_s: Elapsed
     decode_s: Elapsed
+    rounds: Count = 0
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from framework_training_suite import entry
 from suite.catalog.defects import DEFECTS, find_defects
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import INSTALLED
@@ -36,6 +37,7 @@ exit status: 0; 2 for wrong usage, or where something cannot be built or removed
 """
 
 
+@entry("what was built before is kept")
 def main(arguments: Sequence[str] | None = None) -> int:
     """List, build or remove, and return the exit status."""
     options = _parse(arguments)
@@ -50,9 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (MatrixError, OSError) as error:
         print(f"suite.releases: {clean(error, 1000)}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("suite.releases: interrupted; what was built before is kept", file=sys.stderr)
-        return 130
     return 0
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from framework_training_suite import entry
 from suite.analysis.options import RUNS, STORAGE_FOLDER, margin_option
 from suite.analysis.records.load import LoadError, find, load
 from suite.analysis.rows.disturbed import select_counting
@@ -35,7 +36,6 @@ from suite.report.format.view import LEFT, RIGHT, Grid
 from suite.reproduce.install import install
 from suite.reproduce.releases import rebuild
 from suite.reproduce.verdicts import Verdict, differences, judge
-from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.settings import Settings
@@ -67,6 +67,7 @@ EXPECTED = (
 )  # fmt: skip
 
 
+@entry("what was measured is in the newest journal")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the cells of a result again, and print a verdict per cell."""
     options = _parse(arguments)
@@ -81,17 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.install:
             install(stored, options.install, options.yes, _ask, _say)
         rebuild(stored, loaded.runs, options.install, agreed=options.yes, ask=_ask, say=_say)
-        restore_handlers = interruptible()
-        try:
-            rerun = by_cell(run_again(stored, options))
-        finally:
-            restore_handlers()
+        rerun = by_cell(run_again(stored, options))
     except EXPECTED as error:
         print(f"suite.reproduce: {clean(error, 1000)}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("suite.reproduce: interrupted; what was measured is in the newest journal", file=sys.stderr)
-        return 130
     verdicts = judge(stored, rerun, options.margin)
     terminal = Terminal()
     terminal.show_grid(verdict_grid(verdicts, stored, rerun))

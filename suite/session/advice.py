@@ -9,9 +9,13 @@ from collections.abc import Sequence
 from suite.analysis.rows.disturbed import say_too_busy
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED
 from suite.record.retry import may_pass
+from suite.record.text import clean
 from suite.session.formatting import count_launches
 from suite.session.resume import command, without
 from suite.session.run import Run
+
+#: Letters of a failed launch's reason.
+REASON_LETTERS = 200
 
 
 def advice(run: Run, arguments: Sequence[str]) -> str:
@@ -21,8 +25,9 @@ def advice(run: Run, arguments: Sequence[str]) -> str:
     if run.done < run.total:
         missing = count_launches(run.total - run.done)
         return f"{missing} did not run; the others are in {run.journal.path}. Continue with: {again}"
-    if failed := sum(may_pass(record.outcome) for record in run.failed):
-        return f"{count_launches(failed)} failed for reasons that may pass. Try again with: {again}"
+    if failed := [record.outcome for record in run.failed if may_pass(record.outcome)]:
+        why = clean(failed[-1].reason, REASON_LETTERS)
+        return f"{count_launches(len(failed))} failed, the last by: {why}. Once the cause is gone, try again with: {again}"
     if busy := say_too_busy(run.records):
         words = f"The machine was too busy for an answer: {busy}. Wait or end other programs, then go on with:"
         return f"{words} {_continue(run, arguments, 2)}"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from framework_training_suite import typed
+from framework_training_suite import entry, typed
 from suite.analysis.options import PRICE_HOUR, STORAGE_FOLDER
 from suite.analysis.records.hardware import gpus, processor
 from suite.analysis.records.load import LoadError, find
@@ -29,6 +29,7 @@ exit status: 0 written, 1 not wanted, 2 unusable input or a file that cannot be 
 """
 
 
+@entry()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Show what a bundle would hold, ask, and write it."""
     options = _parse(arguments)

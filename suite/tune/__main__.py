@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from framework_training_suite import typed
+from framework_training_suite import entry, typed
 from suite.analysis.search.state import Race
 from suite.catalog.devices import has_gpu
 from suite.monitor.background import settle
@@ -15,7 +15,6 @@ from suite.plan.matrix import MatrixError
 from suite.record.text import clean
 from suite.session.benchmarks import save_run
 from suite.session.formatting import count_launches
-from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
 from suite.session.launches import interpreters
 from suite.session.launches.launch import LaunchError
@@ -35,11 +34,11 @@ from workloads.registry import RegistryError
 EXPECTED = (CellError, DataError, JournalError, LaunchError, MatrixError, OSError, RegistryError)
 
 
+@entry("nothing was launched")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Search, save the launches, and print the answer."""
     arguments = sys.argv[1:] if arguments is None else arguments
     options = command_line.parser().parse_args(arguments)
-    restore_handlers = interruptible()
     try:
         options.release = interpreters.resolve(options.release)
         search = command_line.search(options)
@@ -51,11 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except EXPECTED as error:
         print(f"suite.tune: {clean(error, 1000)}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("suite.tune: interrupted before the first launch", file=sys.stderr)
-        return 130
-    finally:
-        restore_handlers()
 
 
 def _find_excluded(search: Search) -> dict[Cell, str]:

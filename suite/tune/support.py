@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
-from suite.doctor.probes import ANSWER_WITHIN_S, NOT_INSTALLED, answer_of
+from suite.doctor.probes import NOT_INSTALLED, ask_all
 from suite.monitor.gpu import NvmlError, open_nvml
 from suite.plan.cell import Cell
 from suite.plan.matrix import MatrixError
@@ -41,11 +40,7 @@ def find_unsupported(cells: Iterable[Cell]) -> dict[Cell, str]:
     cells = [cell for cell in cells if not cell.release]  # whose environments may still have to be built
     if not cells:
         return {}
-    frameworks = list(dict.fromkeys(cell.framework for cell in cells))
-    with ThreadPoolExecutor(len(frameworks)) as pool:
-        answers = dict(
-            zip(frameworks, pool.map(lambda name: answer_of(name, ANSWER_WITHIN_S), frameworks), strict=True)
-        )
+    answers = dict(ask_all(names=list(dict.fromkeys(cell.framework for cell in cells))))
     lacking = {}
     for cell in cells:
         answer = answers[cell.framework]

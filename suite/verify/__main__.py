@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from framework_training_suite import entry
 from suite.plan.command.choice import one_of
 from suite.plan.command.common import command_parser
 from suite.plan.schema import SchemaError, decode
@@ -48,6 +49,7 @@ class Checked:
     rules: Annotated[tuple[Said, ...], Meta(max_length=len(RULES))]
 
 
+@entry()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what each rule says of each file."""
     parser = command_parser("suite.verify", __doc__, EPILOG)

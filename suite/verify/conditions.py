@@ -10,7 +10,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from suite.analysis.records.ledger import PEAK_OF_FEW
+from suite.analysis.records.steps import PEAK_OF_FEW
 from suite.analysis.records.machines import Machines
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import number as as_number

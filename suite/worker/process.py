@@ -23,8 +23,8 @@ from typing import Any
 
 from suite.plan.cell import Cell
 from suite.record.handover.job import Job
-from suite.record.handover.variables import HOST_CORES, WORKER
-from suite.record.parts.environment import describe, own_cores, redact
+from suite.record.handover.variables import WORKER
+from suite.record.parts.environment import redact
 from suite.record.parts.history import TrainingHistory
 from suite.record.record import Phase
 from suite.worker import interfaces
@@ -35,22 +35,19 @@ from suite.worker.evidence.fingerprint import DIGESTED_BATCHES
 from suite.worker.evidence.replay import FP16_STEPS
 from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError, import_framework
-from suite.worker.launch import group
+from suite.worker.launch import description, group
 from suite.worker.launch.counting_loader import CountingLoader
-from suite.worker.launch.description import describe_workload, kernels, program_digest, training_key
 from suite.worker.launch.inference import measure_inference
 from suite.worker.launch.outcome import check, classify
 from suite.worker.launch.phases import measure_phases, shift_spans
 from suite.worker.launch.probe import denormals, measure_peaks, precision_errors
 from suite.worker.launch.releases import in_force
 from suite.worker.launch.training import Saved, follow
-from workloads import registry
+from workloads import recipes, registry
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
 from workloads.data.dataset import Array, DataSet
 from workloads.data.own import add_augmentation
-from workloads.recipes import Recipe
-from workloads.recipes import recipe as named_recipe
 from workloads.spec import WorkloadSpec, specification
 
 Send = Callable[..., None]
@@ -69,8 +66,14 @@ def main(descriptor: str, text: str) -> None:
             pipe.write(json.dumps(message) + "\n")
             pipe.flush()
 
-        status, reason, ranks = "ok", "", ALONE
+        def tell(error: BaseException) -> None:
+            """Send the outcome, also from another thread, or from a process that was forked."""
+            status, reason = classify(error, job, framework)
+            message = json.dumps({"part": {"outcome": {"status": status, "reason": redact(reason)}}})
+            os.write(pipe.fileno(), f"\n{message}\n".encode())  # whatever line was begun
+
         framework: ModuleType | None = None
+        group.end_on_hidden_errors(tell)
         try:
             send(progress="starting")
             interpreter_s = _since(job.spawned_ns)
@@ -81,9 +84,9 @@ def main(descriptor: str, text: str) -> None:
             _Launch(job, framework, send, interpreter_s, ranks).run()
         except BaseException as error:  # any exception becomes the result of this launch
             traceback.print_exc()
-            status, reason = classify(error, job, framework)
-        send(part={"outcome": {"status": status, "reason": redact(reason)}})
-        if status == "ok":
+            tell(error)
+        else:
+            send(part={"outcome": {"status": "ok", "reason": ""}})
             ranks.leave()  # no rank ends while another still needs it
 
 
@@ -95,6 +98,7 @@ class _Launch:
         self.team = ProcessGroup(self.cell, ranks) if self.cell.devices > 1 else None
         if self.team:
             self.team.connect(job.device)
+        self.share = self.team.share() if self.team else None
         # Each rank draws dropout's masks from a seed of its own.
         self.device, settings = framework.prepare(self.cell, job.device, job.seed + RANKS_APART * ranks.rank)
         settings |= self.team.configure(self.device) if self.team else {}
@@ -119,9 +123,8 @@ class _Launch:
             raise UnsupportedError(
                 f"batch {self.cell.effective_batch} is more than {data.name}'s {len(data.train)} samples"
             )
-        share = self.team.share() if self.team else None
-        source = Batches(data, self.cell.effective_batch, self.job.seed, length, share=share)
-        recipe = named_recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
+        source = Batches(data, self.cell.effective_batch, self.job.seed, length, share=self.share)
+        recipe = recipes.recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
         rates = recipe.rates(recipe.epochs * source.per_epoch, source.global_batch, FP16_STEPS) if recipe else None
         applied, dropout = (recipe.apply_to(spec), recipe.dropout) if recipe else (spec, True)
         training = self._training(applied, self.cell, self.job.seed, dropout=dropout, rates=rates)
@@ -129,12 +132,13 @@ class _Launch:
         loader = CountingLoader(self.loaders.batches(self.cell, source, self.device, training.put), self.job.seed)
         first_batch = next(loader)
         self._mark("first_batch_s")
+        self.send(took="startup")
         self._describe(data, spec, loader, recipe)
         subject = Subject(
             self.cell, self.framework, self.module, self.device, spec, data, dropout, applied if recipe else None,
             rates, self.job.programs, self.team, self.job.plan.serves,
         )  # fmt: skip
-        evidence = Evidence.begin(subject, self.send, program_digest(self.key), self.job, training)
+        evidence = Evidence.begin(subject, self.send, description.program_digest(self.key), self.job, training)
         try:
             self._first_step(training, first_batch, train=not recipe)
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
@@ -197,19 +201,15 @@ class _Launch:
             return None
         return self.team.alone_from(partial(self._training, spec, seed=self.job.seed, dropout=True), spec, batch)
 
-    def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: Recipe | None) -> None:
+    def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: recipes.Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
-        environment = describe((*self.framework.DISTRIBUTIONS, *interfaces.distributions(self.cell)))
-        if cores := os.environ.get(HOST_CORES):  # of which this process has some
-            self.settings["cores"], environment["machine"]["cores"] = environment["machine"]["cores"], int(cores)
-        if self.cell.cores or self.cell.bind:
-            self.settings["affinity"] = own_cores()  # as the framework left it
-        environment["machine"]["gpus"] = [name] if (name := self.settings.pop("device_name", None)) else []
-        workload = describe_workload(spec, self.cell.recipe, recipe)
-        self.key = training_key(self.job, workload["digest"], data.digest, environment, self.device)
+        distributions = (*self.framework.DISTRIBUTIONS, *interfaces.distributions(self.cell))
+        environment = description.describe_environment(self.cell, distributions, self.settings)
+        workload = description.describe_workload(spec, self.cell.recipe, recipe)
+        self.key = description.training_key(self.job, workload["digest"], data.digest, environment, self.device)
         self.settings |= {
             "loader": loader.settings,
-            "kernels": kernels(self.module, self.cell, spec, numbers, self.device),
+            "kernels": description.kernels(self.module, self.cell, spec, numbers, self.device),
             "compute_type": numbers.compute,
             "weights_type": numbers.weights,
             "effective_batch": self.cell.effective_batch,
@@ -225,19 +225,19 @@ class _Launch:
         )
 
     def _first_step(self, training: Any, batch: Any, train: bool) -> None:
-        self.send(progress="first step")
+        self.send(progress="first step", begin="first_step")
         start = time.perf_counter_ns()
         self.settings |= interfaces.describe_training(training)
         compiled = training.compile(batch)
         self.compile_s = _since(start) if compiled else None
-        self.send(part={"compile_s": self.compile_s})
+        self.send(part={"compile_s": self.compile_s}, took="compile")
         if not train:
             return
         loss = training.step(batch)
         training.fence(loss)
         if self.team:
             self.framework.reset_memory(self.device)  # of building a part of a model, and of cuDNN's trials
-        self.send(part={"first_step_s": _since(start)})
+        self.send(part={"first_step_s": _since(start)}, took="first_step")
         check([loss], training, "the first step")
 
     def _check_precision(self, evidence: Evidence) -> None:
@@ -250,10 +250,9 @@ class _Launch:
             self.settings["precision_errors"] = errors
             self.send(part={"settings": self.settings})
 
-    def _course(self, recipe: Recipe, training: Any, data: DataSet, length: int | None, evidence: Evidence) -> None:
+    def _course(self, recipe: recipes.Recipe, training: Any, data: DataSet, length: Any, evidence: Evidence) -> None:
         saved = Saved(self.job.checkpoint, self.key, self.ranks)
-        share = self.team.share() if self.team else None
-        batches = Batches(data, self.cell.effective_batch, self.job.seed, length, len(saved.epochs), share)
+        batches = Batches(data, self.cell.effective_batch, self.job.seed, length, len(saved.epochs), self.share)
         loader = CountingLoader(self.loaders.batches(self.cell, batches, self.device, training.put), self.job.seed)
 
         def report(course: TrainingHistory, phase: Phase) -> None:
@@ -276,7 +275,7 @@ class _Launch:
         """Send what the processes of several devices say together."""
         if self.team:
             self.send(progress="ranks")
-            self.send(part={"ranks": self.team.describe(training, self.device, self.settings, own_step_s)})
+            self.send(part={"ranks": self.team.describe(training, self.device, self.settings, own_step_s, self.send)})
 
     def _mark(self, part: str) -> None:
         """Record the seconds since the last mark as a part of the startup."""
@@ -290,6 +289,7 @@ def _since(start_ns: int) -> float:
 if __name__ == "__mp_main__":  # a process of a loader, which Python spawned; the worker may die before it can end it
     group.adopt()
     group.end_with_worker()
+    group.end_on_hidden_errors(lambda _: None)  # its end is noticed, and the log has the error
     if len(sys.argv) == 3 and (_folder := Job.loads(sys.argv[2]).workload_folder):
         registry.register(_folder)  # since what it unpickles may be of that workload
 

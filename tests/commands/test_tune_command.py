@@ -216,7 +216,7 @@ def test_what_a_framework_does_not_support_is_never_launched(
         "pytorch": {"precisions": {"bf16": "no bf16 here"}},
         "jax": {"lack": "not installed", "error": "is absent"},
     }
-    monkeypatch.setattr("suite.tune.support.answer_of", lambda name, _: answers[name])
+    monkeypatch.setattr("suite.doctor.probes.answer_of", lambda name, _: answers[name])
     line = [each for each in arguments(tmp_path) if each != "--no-probe"]
     assert main(line) == 0
     assert {(cell.framework, cell.precision) for cell, _ in launcher.made} == {("pytorch", "fp32")}

@@ -68,7 +68,7 @@ def test_frameworks_say_themselves_what_they_lack(monkeypatch: pytest.MonkeyPatc
         "pytorch": {"precisions": {"fp32": "", "bf16": "needs a newer processor"}},
         "jax": {"lack": "no answer", "error": "gave no answer"},
     }
-    monkeypatch.setattr(support, "answer_of", lambda name, _: answers[name])
+    monkeypatch.setattr("suite.doctor.probes.answer_of", lambda name, _: answers[name])
     lacking = find_unsupported(cells())
     assert {(cell.framework, cell.precision) for cell in lacking} == {("pytorch", "bf16")}
     assert set(lacking.values()) == {"unsupported: needs a newer processor"}

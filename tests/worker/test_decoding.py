@@ -16,7 +16,7 @@ from suite.record.inference import Answered, Decoded
 from suite.record.parts.evidence import Identity
 from suite.record.parts.history import NUMBER_MOST
 from suite.worker.frameworks import RecompiledError
-from suite.worker.launch.decoding import DECODED, ROUNDS, check_decoded, continue_prompts, decode
+from suite.worker.launch.decoding import ROUNDS, check_decoded, continue_prompts, decode
 
 WORDS, LENGTH = 11, 8
 DRAWS = np.random.default_rng(0)

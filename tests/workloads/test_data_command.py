@@ -91,7 +91,7 @@ def test_command_interrupted(cache):
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert errors.startswith("interrupted; ")
+    assert errors.startswith("workloads.data: interrupted; ")
     assert len(errors.splitlines()) == 1
     assert output == ""
     assert names(cache) == []

@@ -7,6 +7,7 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 
+from framework_training_suite import entry
 from workloads.data import cache as caches
 from workloads.data.dataset import KINDS, DataError, arrays
 from workloads.data.prepare import (
@@ -47,6 +48,7 @@ exit status: 0 done, 1 not available or damaged, 2 wrong usage, 130 interrupted
 """
 
 
+@entry("run the same command again, and the download continues where it stopped")
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and return the exit status."""
     options = _parser().parse_args(arguments)
@@ -55,9 +57,6 @@ def main(arguments: list[str] | None = None) -> int:
     except DataError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again, and the download continues where it stopped", file=sys.stderr)
-        return 130
     return status
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from typing import Any
 
 import msgspec
@@ -34,7 +35,8 @@ def items(text: bytes | Raw) -> list[Raw] | None:
 
 
 def without_surrogates(text: bytes) -> bytes:
-    """The JSON text with spaces for lone surrogates, which it can carry and UTF-8 cannot; as long as it was."""
+    """The JSON text with spaces for a byte order mark and for lone surrogates, which UTF-8 has not; as long as it was."""
+    text = text.replace(BOM_UTF8, b"   ", 1) if text.startswith(BOM_UTF8) else text
     return _ESCAPE.sub(lambda match: rb"\u0020" if match["lone"] else match[0], text) if rb"\u" in text else text
 
 

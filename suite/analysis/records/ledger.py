@@ -1,20 +1,21 @@
-"""Is every step, batch and second of a launch accounted for? Judges the figures of a record against one another.
+"""Is every figure of a launch accounted for? Judges those of a record by one another.
 
-What a record lacks, since an older version wrote it, is not judged. The bounds come from the launches that the project
-published, 893 that ended well; beside each stands the outermost figure of those, and of how many.
+Every figure that is shown has a check against something that was counted or read in another way; `CHECKS` lists them.
+What a record lacks, since an older version wrote it, is not judged.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from statistics import median
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from suite.analysis.records import accounts, steps
+from suite.analysis.records.accounts import LATE, LATE_S, Bound
 from suite.analysis.records.machines import Machines
-from suite.catalog.phases import PHASES
-from suite.record.parts.history import Ledger
-from suite.record.record import Phase, Record
+from suite.analysis.records.steps import positive
+from suite.record.record import Record
 
 Key = TypeVar("Key")
 Device = tuple[str, str, int]  # machine, precision, and number of devices
@@ -22,36 +23,88 @@ Device = tuple[str, str, int]  # machine, precision, and number of devices
 #: A launch with a problem is flagged so, and its row is not ranked.
 UNACCOUNTED = "unaccounted"
 
-#: Windows fill their bursts: their sum over that of the spans, but for `LATE_S`. Published: 0.993 to 1.000 (812
-#: launches); 0.93 where bursts are of some milliseconds and other programs keep all cores busy.
-FILL = (0.95, 1.01)
-#: The median window over the least that was planned. Published: 0.62 at least (696 launches).
-WINDOW_LEAST = 0.5
-#: The fastest window of a ceiling over the slowest one of training, which cannot be faster than its steps alone, nor
-#: than its loader without a queue. Published: 1.005 at most (824 launches), and 0.22 for the loader (362).
-CEILING_MOST = 1.05
-#: The same where one launch alone has these phases, as other work may have disturbed one of them. It was 1.14 in the
-#: main command on a slow machine of two cores, where nothing else ran.
-CEILING_OF_ONE = 1.5
-#: The fastest training window over the slowest of its steps and of its loader, one after the other: more than both it
-#: does not do. Published: 1.064 at most (824 launches) with freed memory kept, and 1.93 in PyTorch as it is installed,
-#: whose loader and steps wait for each other when they ask the system for memory (run 0026).
-SERIAL_MOST = 2.5
-#: The highest share of the peak, where so many launches measured one; published: 0.952 in the runs, and 1.037 where any
-#: three launches in a row have to do (739 of them).
-PEAK_MOST, PEAKS_LEAST = 1.05, 3
-#: The same where fewer did, as one may be disturbed while it measures. Published: 1.80 (801 launches).
-PEAK_OF_FEW = 2.0
-#: A profiled step over the fastest window's, at least, and over the slowest window's, at most. Published: 0.91 and 1.67
-#: (141 launches), and 3.12 where ten steps take 15 ms, for whose beginning `LATE_S` is allowed.
-PROFILED = (0.5, 3.0)
-#: A process may wait for a core between two windows, and a message takes its time to the parent, which may be busy:
-#: seconds in each burst, and a share. Measured with launches of all frameworks: 0.005 s, and 0.07 s where others
-#: kept three times as many cores busy.
-LATE_S, LATE = 0.1, 0.05
-#: In fp16, steps that overflow are no updates: at most sixteen until the scale of 2**16 is 1, and one each time that it
-#: grows, after 2,000 steps.
-OVERFLOWS, GROWTH_STEPS = 16, 2000
+
+class Check(NamedTuple):
+    """What is judged and against which bound, as docs/method.md lists it, and the function that finds what is wrong.
+
+    It is of launches that ``trained`` to their end, of those that did not, or of all (None). One without ``find`` is
+    made by the function of the check before it, or takes all launches of a row.
+    """
+
+    what: str
+    bound: str
+    find: Callable[[Record], Iterator[str]] | None = None
+    trained: bool | None = None
+
+
+def _within(what: str, bound: str, bounds: Callable[[Record], Iterator[Bound]]) -> Check:
+    return Check(what, bound, partial(_find_outside, bounds))
+
+
+def _find_outside(bounds: Callable[[Record], Iterator[Bound]], record: Record) -> Iterator[str]:
+    return (words for each in bounds(record) if (words := each.problem)) if "train" in record.phases else iter(())
+
+
+CHECKS = (
+    Check("windows are as many as planned, of equally many steps", "exactly", steps.check_windows, trained=False),
+    Check("the median window against the planned least", f"{steps.WINDOW_LEAST} at least"),
+    Check(
+        "windows against the time in which they were taken", " to ".join(map(str, steps.FILL)), steps.check_bursts,
+        trained=False,
+    ),
+    Check("the same against the clock of the parent process", f"{100 * LATE:g} % and {LATE_S:g} s a burst"),
+    Check(
+        "batches that the loader delivered, and the optimizer's own count, against steps",
+        "exactly; in fp16 less those that overflow", steps.check_counts, trained=False,
+    ),
+    Check(
+        "fastest window of `compute` (of `input`, if the loader has no queue) against the slowest of `train`",
+        f"{steps.CEILING_MOST} at most, in one launch of a cell; {steps.CEILING_OF_ONE} where one alone has these phases",
+    ),
+    Check(
+        "fastest window of `train` against the slowest of `compute` and `input` together",
+        f"{steps.SERIAL_MOST} at most, likewise",
+    ),
+    Check(
+        "floating-point operations per second against the highest measured peak",
+        f"{steps.PEAK_MOST} at most; {steps.PEAK_OF_FEW:g} where fewer than three launches measured it",
+    ),
+    Check("a measured peak against the usual one of its device", f"{steps.PEAK_OF_FEW:g} times at most"),
+    Check(
+        "a profiled step against the fastest and the slowest timed one", " to ".join(f"{x:g}" for x in steps.PROFILED),
+        steps.check_profile, trained=False,
+    ),
+    _within("the categories of a profile, and its timed step, against the steps", " to ".join(map(str, accounts.SUMMED)) + ", and 1 %", accounts.profile),
+    Check(
+        "the seconds of all epochs against the time that passed, and against the parent's clock",
+        f"{steps.FILL[0]} less {steps.SAVING_S:g} s an epoch, to {steps.FILL[1]}", steps.check_course, trained=True,
+    ),
+    _within(
+        "windows of a training to its end against its epochs; its first mean loss against those of the steps",
+        "exactly", accounts.history,
+    ),
+    Check("a test loss against the share of wrong answers", "ln 2 for each at least"),
+    Check("a test accuracy against answers that a fresh model gives again", "5 standard errors"),
+    _within(
+        "startup, compiling, the first step, each epoch and evaluation, first and all requests, against the parent's clock",
+        f"{100 * LATE:g} % and {LATE_S:g} s", accounts.clocks,
+    ),
+    _within(
+        "startup, first step and warm-up against the begin of the windows; compiling against the first step; all that was "
+        "timed against the launch's duration", f"1 % and {LATE_S:g} s", accounts.moments,
+    ),
+    _within("peaks of memory against what the machine or the GPU has, and two bytes a weight", "within", accounts.memory),
+    Check("the peak of a process against what the monitor saw of it", " to ".join(f"{x:g}" for x in accounts.SEEN)),
+    _within(
+        "medians of the monitor against their percentiles, and cores and power against counters",
+        "within; 0.5 to 2", accounts.readings,
+    ),
+    _within("all requests against their percentiles, and decoding against the parent's clock", "2", accounts.serving),
+    _within("figures of several ranks against each other and against the windows", "1 %", accounts.devices),
+    _within("samples of a step against those of the cell, or of its search", "exactly", accounts.work),
+    Check("operations of training against those of a forward pass", "1 to 10"),
+    Check("bytes that a forward pass keeps against those without checkpointing", "as many at most"),
+)  # fmt: skip
 
 
 def problems(record: Record, peak: float | None = None) -> list[str]:
@@ -61,9 +114,9 @@ def problems(record: Record, peak: float | None = None) -> list[str]:
     """
     if not record.outcome.ok:
         return []
-    checks = (_course,) if record.course else (_windows, _bursts, _counts, _profile)
-    found = [words for check in checks for words in check(record)]
-    return [*found, *_rate(record, peak)]
+    checks = (check for check in CHECKS if check.trained in (None, record.course is not None))
+    found = [words for check in checks if check.find for words in check.find(record)]
+    return [*found, *steps.check_rate(record, peak)]
 
 
 def find_unaccounted(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, str]:
@@ -71,11 +124,15 @@ def find_unaccounted(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, str]:
     every = [record for records in rows.values() for record in records]
     machines = Machines((_run(record), record) for record in every)
     devices = {id(record): _device(record, machines) for record in every}
-    peaks = _peaks((devices[id(record)], record) for record in every)
+    rates = _rates((devices[id(record)], record) for record in every)
     found: dict[Key, str] = {}
     for key, records in rows.items():
-        named = [words[0] for record in records if (words := problems(record, peaks.get(devices[id(record)])))]
-        named += [] if named else _order(records)
+        named = []
+        for record in records:
+            measured = rates.get(devices[id(record)], [])
+            words = problems(record, max(measured, default=None)) + _find_odd(record, measured)
+            named += words[:1]
+        named += [] if named else steps.check_order(records)
         if named:
             several = f" ({len(named)} of {len(records)} launches)" if len(records) > 1 else ""
             found[key] = f"{named[0]}{several}"
@@ -90,159 +147,18 @@ def _device(record: Record, machines: Machines) -> Device:
     return machines.name(_run(record), record), record.cell.precision, record.cell.devices
 
 
-def _peaks(records: Iterator[tuple[Device, Record]]) -> dict[Device, float]:
-    """The highest measured rate of each device and precision for which enough launches have one."""
+def _rates(records: Iterator[tuple[Device, Record]]) -> dict[Device, list[float]]:
+    """The peaks that launches measured, of each device and precision for which enough have one."""
     measured: dict[Device, list[float]] = {}
     for device, record in records:
-        if (rate := _positive(record.settings.get("peak_flops_per_s"))) is not None:
+        if (rate := positive(record.settings.get("peak_flops_per_s"))) is not None:
             measured.setdefault(device, []).append(rate)
-    return {device: max(rates) for device, rates in measured.items() if len(rates) >= PEAKS_LEAST}
+    return {device: rates for device, rates in measured.items() if len(rates) >= steps.PEAKS_LEAST}
 
 
-def _windows(record: Record) -> Iterator[str]:
-    """As many windows as planned, long enough, all alike, and as many steps in each as warming up ended with."""
-    plan = record.run.get("plan")
-    planned = plan.get("windows") if isinstance(plan, dict) else None
-    least_s = _positive(plan.get("min_window_s")) if isinstance(plan, dict) else None
-    for name, phase in record.phases.items():
-        if type(planned) is int and len(phase.windows) != planned:
-            yield f"{name} has {len(phase.windows)} windows, and {planned} were planned"
-        steps = {window.steps for window in (*phase.windows, *phase.warmup[-1:])}
-        if len(steps) > 1:
-            yield f"{name} has windows of {min(steps)} and of {max(steps)} steps"
-        middle_s = median(window.seconds for window in phase.windows)
-        if least_s and middle_s < WINDOW_LEAST * least_s:
-            yield f"windows of {name} last {middle_s:.3g} s, and {least_s:g} s were planned"
-
-
-def _bursts(record: Record) -> Iterator[str]:
-    """Windows fill their bursts, and these last as long by the parent's clock."""
-    for name, phase in record.phases.items():
-        if phase.spans:
-            passed_s, late_s = sum(end - begin for begin, end in phase.spans), len(phase.spans) * LATE_S
-            share = _seconds(phase) / passed_s
-            if share > FILL[1] or _seconds(phase) < FILL[0] * passed_s - late_s:
-                yield f"windows of {name} fill {share:.0%} of the time in which they were taken"
-        seen_s = record.ledger.seen_s.get(name, ()) if record.ledger else ()
-        if seen_s and not _agrees(_seconds(phase), sum(seen_s), len(seen_s)):
-            yield f"windows of {name} take {_seconds(phase):.3g} s, and {sum(seen_s):.3g} s passed outside"
-
-
-def _agrees(seconds: float, seen_s: float, bursts: int) -> bool:
-    late_s = bursts * LATE_S
-    return (1 - LATE) * seen_s - late_s <= seconds <= FILL[1] * seen_s + late_s
-
-
-def _counts(record: Record) -> Iterator[str]:
-    """As many batches as steps that needed one, and as many updates as steps that made one."""
-    ledger, phases = record.ledger, record.phases
-    if "train" not in phases:
-        return
-    if ledger is None:  # as older records, of which some know at least how many batches there were
-        last = record.identity.last if record.identity else None
-        steps = sum(_steps(phase) for name, phase in phases.items() if PHASES[name].loads)
-        if last and last.batch < steps:
-            yield f"the loader had delivered {last.batch} batches, and steps took {steps}"
-        return
-    taken = {name: _steps(phase) + ledger.untimed.get(name, 0) for name, phase in phases.items()}
-    if ledger.delivered != (batches := sum(steps for name, steps in taken.items() if PHASES[name].loads)):
-        yield f"the loader delivered {ledger.delivered} batches, and steps took {batches}"
-    yield from _updates(record, ledger, taken["train"] + taken.get("compute", 0))
-
-
-def _updates(record: Record, ledger: Ledger, steps: int) -> Iterator[str]:
-    if ledger.updates is None:
-        return
-    skipped = OVERFLOWS + steps // GROWTH_STEPS if record.cell.precision == "fp16" else 0
-    if not steps - skipped <= ledger.updates <= steps:
-        yield f"the optimizer counted {ledger.updates} steps, and {steps} were taken"
-
-
-def _order(records: Sequence[Record]) -> list[str]:
-    """What is wrong with launches whose phases are in another order than they can be in, if all are so.
-
-    Other work disturbs one phase of a launch and not the next; what the code does shows in every launch.
-    """
-    several = [record for record in records if record.outcome.ok and record.phases.keys() & {"compute", "input"}]
-    ceiling = CEILING_MOST if len(several) > 1 else CEILING_OF_ONE
-    found = [next(_check_phases(record, ceiling), "") for record in several]
-    return found if all(found) else []
-
-
-def _check_phases(record: Record, ceiling: float) -> Iterator[str]:
-    """Training is neither faster than a part of it that nothing hides, nor slower than its parts one after another."""
-    train, parts = record.phases.get("train"), {n: p for n, p in record.phases.items() if n in ("compute", "input")}
-    if train is None:
-        return
-    loader = record.settings.get("loader")
-    queue = not isinstance(loader, dict) or loader.get("prefetch") != 0 or loader.get("workers") != 0
-    for name, part in parts.items():
-        fastest, slowest = min(part.step_times_s), max(train.step_times_s)
-        if not (queue and name == "input") and fastest > ceiling * slowest:
-            yield f"a step takes {fastest:.3g} s in {name}, and {slowest:.3g} s in train, of which that is a part"
-    both = sum(max(part.step_times_s) for part in parts.values())
-    if len(parts) == 2 and min(train.step_times_s) > SERIAL_MOST * both:
-        yield f"a step takes {min(train.step_times_s):.3g} s in train, and {both:.3g} s in compute and input together"
-
-
-def _profile(record: Record) -> Iterator[str]:
-    profile, train = record.profile, record.phases.get("train")
-    if not profile or not train:
-        return
-    least, most = min(train.step_times_s), max(train.step_times_s)
-    if not PROFILED[0] * least <= profile.step_s <= PROFILED[1] * most + LATE_S / profile.steps:
-        yield f"a step takes {profile.step_s:.3g} s profiled, and {least:.3g} to {most:.3g} s timed"
-
-
-def _rate(record: Record, peak: float | None) -> Iterator[str]:
-    """No phase does more floating-point operations than the device can.
-
-    Where the answer is about the last word alone, a pass that serves has fewer of them than an evaluation.
-    """
-    decodes = record.inference is not None and bool(record.inference.decoded)
-    names = {False: "training_flops_per_sample", True: f"{'answer_' if decodes else ''}flops_per_sample"}
-    flops = {serves: _positive(record.workload.get(name)) for serves, name in names.items()}
-    most, limit = (peak, PEAK_MOST) if peak else (_positive(record.settings.get("peak_flops_per_s")), PEAK_OF_FEW)
-    if not most:
-        return
-    for name, phase in record.phases.items():
-        share = (flops[PHASES[name].serves] or 0.0) * record.effective_batch / phase.step_s / most
-        if name != "input" and share > limit:
-            yield f"{name} reaches {share:.0%} of the highest rate that was measured"
-    for each in record.inference.decoded if record.inference else ():
-        per_word = (flops[True] or 0.0) / (each.prompt + each.words)  # or more: each has its logits
-        if (share := per_word * each.batch * each.words / each.decode_s / most) > limit:
-            yield f"decoding reaches {share:.0%} of the highest rate that was measured"
-
-
-def _course(record: Record) -> Iterator[str]:
-    """The epochs of a training to the end fit into the time that passed, and into the counts."""
-    course, ledger = record.course, record.ledger
-    assert course
-    if len({epoch.steps for epoch in course.epochs}) > 1:  # published: one number in each of 69 launches
-        yield "epochs have different numbers of steps"
-    here = course.epochs[max(course.resumed_at, default=0) :]
-    took_s = math.fsum(epoch.train_s + epoch.evaluation_s for epoch in here)
-    passed_s = sum(end - begin for begin, end in record.phases["train"].spans) + (record.compile_s or 0.0)
-    if record.phases["train"].spans and took_s > FILL[1] * passed_s + LATE_S:  # published: 1.000 at most (69 launches)
-        yield f"epochs take {took_s:.3g} s, and {passed_s:.3g} s passed"
-    if ledger is None:
-        return
-    seen_s = sum(ledger.seen_s.get("train", ())) + (record.compile_s or 0.0)
-    if ledger.seen_s and took_s > FILL[1] * seen_s + len(here) * LATE_S:
-        yield f"epochs take {took_s:.3g} s, and {seen_s:.3g} s passed outside"
-    if ledger.delivered != (steps := sum(epoch.steps for epoch in here)):
-        yield f"the loader delivered {ledger.delivered} batches, and epochs took {steps}"
-    yield from _updates(record, ledger, sum(epoch.steps for epoch in course.epochs))
-
-
-def _steps(phase: Phase) -> int:
-    return sum(window.steps for window in (*phase.warmup, *phase.windows))
-
-
-def _seconds(phase: Phase) -> float:
-    return math.fsum(window.seconds for window in phase.windows)
-
-
-def _positive(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and 0 < value < math.inf else None
+def _find_odd(record: Record, rates: Sequence[float]) -> list[str]:
+    """Whether a launch measured a peak far above those of others, beside which every rate would seem small."""
+    own = positive(record.settings.get("peak_flops_per_s"))
+    if not rates or not own or own <= steps.PEAK_OF_FEW * median(rates):
+        return []
+    return [f"its peak is {own / median(rates):.1f} times the usual one"]

@@ -11,7 +11,16 @@ from sys import intern
 from typing import Any
 
 from suite.analysis.records.json_text import decode, members, without_surrogates
-from suite.analysis.records.readings import GPU_FIGURES, GPU_LINES, HOST_FIGURES, HOST_LINES
+from suite.analysis.records.readings import (
+    GPU_FIGURES,
+    GPU_LINES,
+    HOST_FIGURES,
+    HOST_LINES,
+    JUDGED_COUNTERS,
+    JUDGED_READING,
+    PARTS,
+)
+from suite.catalog.metrics import within
 from suite.record.files.line import POINTS, decode_line
 from workloads.data.files import regular
 
@@ -40,11 +49,13 @@ class Place:
 
 
 def keep_shown(metrics: dict[str, Any], place: Place) -> dict[str, Any]:
-    """The part of ``metrics`` that is shown: facts, the host's and first GPU's medians, and where their lines are."""
+    """The part of ``metrics`` that is shown or judged: facts, the host's and first GPU's readings, where lines are."""
     (host, _), (first, _) = sources(metrics)
     kept: dict[str, Any] = {}
     if "host" in metrics:
-        kept["host"] = _keep_shown(host, HOST_FIGURES.values(), HOST_LINES, place)
+        kept["host"] = _keep_shown(host, (*HOST_FIGURES.values(), JUDGED_READING), HOST_LINES, place)
+        if isinstance(counted := within(host, "totals", "train"), dict):
+            kept["host"]["totals"] = {"train": {name: counted.get(name) for name in JUDGED_COUNTERS}}
         if isinstance(disturbance := host.get("disturbance"), dict):  # which decides whether a launch is in a test
             kept["host"]["disturbance"] = disturbance
     if isinstance(gpus := metrics.get("gpus"), list):
@@ -81,24 +92,18 @@ def lines(metrics: Mapping[str, Any]) -> Iterator[tuple[str, Points]]:
 def _keep_shown(
     source: Mapping[str, Any], figures: Collection[str], names: Collection[str], place: Place
 ) -> dict[str, Any]:
-    """The readings of the host or of a device: all its plain facts, these figures' medians, and where its lines are."""
+    """The readings of the host or of a device: all its plain facts, these figures, and where its lines are."""
     kept = {
         name: intern(fact) if isinstance(fact, str) else fact
         for name, fact in source.items()
         if not isinstance(fact, (dict, list))
     }
-    if medians := {name: {"median": value} for name in figures if (value := _median(source, name)) is not None}:
-        kept["phases"] = {"train": medians}
+    found = {name: read for name in figures if isinstance(read := within(source, "phases", "train", name), dict)}
+    if readings := {name: {part: read[part] for part in PARTS if part in read} for name, read in found.items()}:
+        kept["phases"] = {"train": readings}
     if any(_points(source.get("timeline"), name) for name in names):
         kept["timeline"] = place
     return kept
-
-
-def _median(source: Mapping[str, Any], name: str) -> Any:
-    value: Any = source
-    for key in ("phases", "train", name, "median"):
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def _points(timeline: Any, name: str) -> Points | None:

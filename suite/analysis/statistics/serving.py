@@ -20,6 +20,7 @@ from suite.analysis.statistics.inference import Paired
 from suite.analysis.statistics.multiple_testing import decide
 from suite.analysis.statistics.ratios import Ratio, conditions, counterpart
 from suite.analysis.statistics.sequential import is_sequential
+from suite.plan.measuring import DECODED
 from suite.record.inference import Decoded
 from suite.record.record import Record
 
@@ -58,9 +59,9 @@ FIGURES: dict[str, Read] = {
     "latency_ms_p95": _ms("p95_s"),
     "latency_ms_p99": _ms("p99_s"),
     "latency_ms_worst": _ms("worst_s"),
-    "prefill_ms": _decoding_reader(1, lambda found: 1e3 * found.prefill_s),
-    "tokens_per_s": _decoding_reader(1, _tokens_per_s),
-    "tokens_per_s_of_8": _decoding_reader(8, _tokens_per_s),
+    "prefill_ms": _decoding_reader(DECODED[0], lambda found: 1e3 * found.prefill_s),
+    "tokens_per_s": _decoding_reader(DECODED[0], _tokens_per_s),
+    "tokens_per_s_of_8": _decoding_reader(DECODED[1], _tokens_per_s),
     "first_request_ms": _ms("first_s"),
     "first_batch_ms": _ms("first_batch_s"),
     "memory_bytes": lambda record: getattr(record.inference, "memory_bytes", None),

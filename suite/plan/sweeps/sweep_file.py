@@ -40,7 +40,7 @@ def read(path: Path, base: Callable[[Sequence[str]], Matrix]) -> Matrix:
     Raises `MatrixError`.
     """
     try:
-        data = tomllib.loads(read_regular(path, BYTES_MOST).decode())
+        data = tomllib.loads(read_regular(path, BYTES_MOST).decode("utf-8-sig"))
     except RecursionError:
         raise MatrixError(f"{path} has brackets within brackets too deep to read") from None
     except OSError as error:

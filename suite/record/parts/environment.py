@@ -40,6 +40,9 @@ PRIVATE = re.compile(r".*(TOKEN|SECRET|PASSWORD|CREDENTIAL|_KEY$|ADDR|HOST|URL)"
 #: In the environment of a release: what it was built from (`suite.releases.environments`).
 LOCK_FILE = "suite-lock.txt"
 
+#: Memory that processes share, which a container has little of.
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - nothing is written there
+
 #: Where Linux shows its control groups, and which of them this process is in.
 GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
@@ -98,6 +101,15 @@ def machine() -> dict[str, Any]:
     """The processor (`describe_processor`), cores that this process may use, and memory of the machine in bytes."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {**describe_processor(), "cores": len(own_cores()), "memory_bytes": memory_bytes}
+
+
+def shared_memory() -> tuple[int, int] | None:
+    """Size and free bytes of the memory that processes share; None where the system has none."""
+    try:
+        room = os.statvfs(SHARED_MEMORY)
+    except OSError:
+        return None
+    return room.f_frsize * room.f_blocks, room.f_frsize * room.f_bavail
 
 
 def own_cores() -> list[int]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta
 
 from suite.record.inference import Answered
 from suite.record.parts.history import Count, Number, Seconds
@@ -46,7 +49,8 @@ class Scored:
     ``total`` is how far the probabilities of a sample's labels are off 1 in sum, at most. ``wrong`` is how many of the
     samples have a right label that is not the most probable one, or scored otherwise in the evaluation itself.
     ``replayed`` is how far a loss is off that of a fresh model with the same weights and statistics, relative or, below
-    1, absolute; ``fp32``, in coarser precisions, how far, relatively, the mean loss is off that in fp32.
+    1, absolute; ``fp32``, in coarser precisions, how far, relatively, the mean loss is off that in fp32. ``right`` is
+    the share of right answers among them, by the fresh model.
     """
 
     samples: Count
@@ -54,6 +58,7 @@ class Scored:
     wrong: Count
     replayed: Number
     fp32: Number | None = None
+    right: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
 @dataclass(frozen=True)

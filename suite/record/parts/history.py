@@ -26,9 +26,10 @@ class Ledger:
     """Counts that do not come from the windows, over the phases or over a training to its end.
 
     ``delivered`` is how many batches the loader delivered, ``updates`` how many steps the optimizer counted itself, or
-    None where it keeps no count. ``untimed`` are by phase the steps in no window. ``seen_s`` is how
-    long each burst of windows (each epoch of a training to its end, with its evaluation and checkpoint) took by the
-    clock of the parent, which stamps the worker's messages.
+    None where it keeps no count. ``untimed`` are by phase the steps in no window. ``seen_s`` is by name how long what
+    was timed took by the clock of the parent, which stamps the worker's messages: the startup, compiling, the first
+    step, each burst of a phase's windows, what serves, and of a training to its end each ``epoch``, this until it was
+    ``evaluated``, and until its checkpoint was written (``train``).
     """
 
     delivered: Count

@@ -29,7 +29,7 @@ WIDE, NARROW = 2, 1
 
 
 class Terminal(Console):
-    """Standard output or another stream; text is printed without markup, and a broken pipe is no error.
+    """Standard output or another stream; text is printed without markup.
 
     In a terminal tables are wrapped to its width, and coloured unless ``NO_COLOR`` is set. Elsewhere, nothing is.
     """
@@ -45,12 +45,6 @@ class Terminal(Console):
             color_system="auto" if coloured else None,
             markup=False, emoji=False, highlight=False,
         )  # fmt: skip
-
-    def on_broken_pipe(self) -> None:
-        """Print nothing more: the reader has closed the pipe (`| head`), which is not an error."""
-        self.quiet = True
-        # Else flushing stdout at exit would raise again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def say(self, text: str) -> None:
         """Print running text; the lines after the first are indented."""

@@ -144,7 +144,7 @@ def _launch(
         pids = [worker.pid for worker in workers] if job.cell.processes > 1 else workers[0].pid
         monitor = watch(pids, spawned_s) if watch else None
         with monitor or contextlib.nullcontext():
-            listening = Workers(parts, progress, tick, part)
+            listening = Workers(parts, progress, tick, part, spawned_s)
             for rank, (worker, pipe) in enumerate(zip(workers, pipes, strict=True)):
                 listening.add(worker, pipe, ranks.log_of(log, rank))
             log = listening.listen(deadline_s).log

@@ -46,19 +46,22 @@ Progress = Callable[[dict[str, Any]], None]
 class Listener:
     """Receives a worker's messages: ``parts`` of its record, and progress, which is passed on.
 
-    ``seen_s`` is how long each burst of a phase's windows took by the ``clock`` of this process: from the message that
-    it begins to its last window's.
+    ``seen_s`` is how long what was timed took by the ``clock`` of this process: from the message that it ``begin``s, or
+    from ``spawned_s`` on, to that which says it ``took`` so long, and a burst of windows to its last window's.
     """
 
     parts: dict[str, Any]
     progress: Progress
     clock: Callable[[], float] = time.perf_counter
+    spawned_s: float | None = None
     seen_s: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._pieces: list[bytes] = []  # of the line that has no end yet
         self._length = 0
-        self._burst: tuple[str, float] | None = None  # the phase whose burst has begun, and when
+        self._began_s = self.clock() if self.spawned_s is None else self.spawned_s
+        self._burst: list[float] | None = None  # the times of what has begun, and how many there were before
+        self._bursts = 0
 
     def receive(self, received: bytes) -> None:
         """Take in what was read from a pipe: whole lines, and the beginning of the next."""
@@ -90,23 +93,26 @@ class Listener:
             return
         self._stamp(message)
         if isinstance(part := message.get("part"), dict):
-            self.parts.update({name: value for name, value in part.items() if name not in PARENTS})
+            # A helper's error is said first, and the worker's own outcome is then what follows from it.
+            ignored = (*PARENTS, *(["outcome"] if "outcome" in self.parts else []))
+            self.parts.update({name: value for name, value in part.items() if name not in ignored})
         elif isinstance(message.get("progress"), str):
             rate = message.pop("samples_per_s", None)
             throughput = {"samples_per_s": rate} if isinstance(rate, (int, float)) and math.isfinite(rate) else {}
             self.progress(message | {"progress": clean(message["progress"])} | throughput)
 
     def _stamp(self, message: dict[str, Any]) -> None:
-        """Note when a burst of windows begins, and when each of its windows has ended."""
+        """Note when something begins, and how long it has taken; a burst of windows has, after each of them."""
         now_s = self.clock()
         if isinstance(name := message.get("begin"), str):
-            self._burst = name, now_s
-            self.seen_s.setdefault(name, []).append(0.0)
-        elif "part" in message:
+            self._burst, self._began_s = self.seen_s.setdefault(name, []), now_s
+            self._bursts = len(self._burst)
+        if isinstance(name := message.get("took"), str):
+            self.seen_s.setdefault(name, []).append(round(now_s - self._began_s, 6))
+        if "part" in message:
             self._burst = None
-        elif self._burst and "samples_per_s" in message:
-            name, began_s = self._burst
-            self.seen_s[name][-1] = round(now_s - began_s, 6)
+        elif self._burst is not None and "samples_per_s" in message:
+            self._burst[self._bursts :] = [round(now_s - self._began_s, 6)]
 
 
 @dataclass
@@ -136,6 +142,7 @@ class Workers:
     progress: Callable[[dict[str, Any]], None]
     tick: Callable[[], None]
     part: HostRanks | None = None  # where other hosts have ranks too
+    spawned_s: float | None = None  # by the clock of `Listener`
     members: list[Member] = field(default_factory=list)
     failed: list[Member] = field(default_factory=list)  # in the order in which it was seen
 
@@ -154,7 +161,7 @@ class Workers:
             if not at:
                 self.progress(message)
 
-        listener = Listener({} if at else self.parts, progress)
+        listener = Listener({} if at else self.parts, progress, spawned_s=self.spawned_s)
         self.members.append(Member(rank, worker, pipe, log, listener))
 
     def listen(self, deadline_s: float) -> Member:

@@ -160,8 +160,14 @@ class ProcessGroup:
         if all(rates):
             settings[name] = sum(rates) * each_has
 
-    def describe(self, training: Any, device: str, settings: dict[str, Any], own_step_s: dict[str, list[float]]) -> Any:
-        """The record's part about all processes, with a measurement of sums over the devices; all of them call it."""
+    def describe(
+        self, training: Any, device: str, settings: dict[str, Any], own_step_s: dict[str, list[float]],
+        send: Callable[..., None] = lambda **_: None,
+    ) -> Any:  # fmt: skip
+        """The record's part about all processes, with a measurement of sums over the devices; all of them call it.
+
+        ``send`` tells when the sums begin and end.
+        """
         cell, devices = self.cell, self.devices
         step_s = median(own_step_s["train"])
         local_s = median(own_step_s["local"]) if own_step_s.get("local") else None
@@ -176,7 +182,7 @@ class ProcessGroup:
             Part(
                 self.ranks.world, cell.devices, cell.strategy, settings["backend"], settings["threads_per_rank"],
                 per_rank, max(steps) / median(steps) if steps and len(steps) > 1 else None, size,
-                self._sums(device, size) if size else None, interface=self._interface(device),
+                self._sums(device, size, send) if size else None, interface=self._interface(device),
             )
         )  # fmt: skip
 
@@ -185,8 +191,10 @@ class ProcessGroup:
         name = "NCCL_SOCKET_IFNAME" if device == "cuda" else "GLOO_SOCKET_IFNAME"
         return os.environ.get(name) or self.ranks.interface
 
-    def _sums(self, device: str, size: int) -> AllReduce:
+    def _sums(self, device: str, size: int, send: Callable[..., None]) -> AllReduce:
+        send(begin="allreduce")
         seconds = median(self._time_sums(device, size, SUMS))
+        send(took="allreduce")
         peak_size = max(size, DEVICES[device].summed_bytes)
         peak_s = min(self._time_sums(device, peak_size, PEAK_SUMS))
         return AllReduce(size, seconds, SUMS, size / seconds, max(peak_size / peak_s, size / seconds))

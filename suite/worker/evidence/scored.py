@@ -80,7 +80,13 @@ class Again:
             coarse = abs(float(np.mean(self.losses, dtype=np.float64)) / mean - 1)
         sums = np.exp(-self._by_label(self.losses.astype(np.float64))).sum(1)
         samples = len(self.drawn) + len(self.own)
-        return Scored(samples, float(np.max(np.abs(sums - 1))), self._wrong(), off, coarse)
+        return Scored(samples, float(np.max(np.abs(sums - 1))), self._wrong(), off, coarse, self._right(losses))
+
+    def _right(self, losses: Array) -> float:
+        """The share of right answers by these losses, or where positions have labels, of their own."""
+        if self.own:
+            return float(np.mean(self.right[-len(self.own) :], dtype=np.float64))
+        return float(np.mean(self._by_label(losses).argmin(1) == self.subject.data.test.labels[self.drawn]))
 
     def _losses(self, training: Any) -> Array:
         return scores(training, self.batches, self.subject.team)[0]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from suite.plan.measuring import DECODED
 from suite.record.inference import Decoded
 from suite.record.parts.history import NUMBER_MOST
 from suite.worker.frameworks import RecompiledError
 from workloads.data.dataset import Array
 
-#: Prompts at once, and rounds of each: more, until so many seconds have passed.
-DECODED, ROUNDS, ROUNDS_S = (1, 8), 3, 2.0
+#: Rounds of each number of prompts: more, until so many seconds have passed.
+ROUNDS, ROUNDS_S = 3, 2.0
 #: Samples whose words are held against other frameworks' in float64.
 CONTINUED = 2
 
@@ -27,8 +29,10 @@ class Rounds(NamedTuple):
     words: Array
 
 
-def decode(model: Any, training: Any, samples: Array, length: int) -> list[Rounds]:
-    """Time the words that follow the first halves of some samples (n, ``length``).
+def decode(
+    model: Any, training: Any, samples: Array, length: int, send: Callable[..., None] = lambda **_: None
+) -> list[Rounds]:
+    """Time the words that follow the first halves of some samples (n, ``length``); ``send`` tells when they begin.
 
     Raises `RecompiledError` if any round but the first had to compile.
     """
@@ -38,12 +42,15 @@ def decode(model: Any, training: Any, samples: Array, length: int) -> list[Round
         inputs, _ = training.put((prompts, prompts))
         _round(model, inputs, length - half)
         times: list[tuple[float, float]] = []
-        compiled, begin = model.count_compiled(), time.perf_counter()
+        compiled = model.count_compiled()
+        send(begin="decode")
+        begin = time.perf_counter()
         while len(times) < ROUNDS or time.perf_counter() - begin < ROUNDS_S:
             prefill_s, decode_s, words = _round(model, inputs, length - half)
             times.append((prefill_s, decode_s))
+        send(took="decode")
         refuse_compiled(model, compiled)
-        decoded = Decoded(batch, half, length - half, *np.median(times, axis=0).tolist())
+        decoded = Decoded(batch, half, length - half, *np.median(times, axis=0).tolist(), len(times))
         found.append(Rounds(decoded, prompts, _on_host(model, words)))
     return found
 

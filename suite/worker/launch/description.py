@@ -1,9 +1,11 @@
-"""What a record says of the workload that a launch trained."""
+"""What a record says of the workload that a launch trained, and of where it did."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +16,8 @@ import suite.worker
 import workloads
 from suite.plan.cell import Cell
 from suite.record.handover.job import Job
+from suite.record.handover.variables import HOST_CORES
+from suite.record.parts.environment import describe, own_cores
 from workloads import registry
 from workloads.recipes import Recipe
 from workloads.spec import Numbers, WorkloadSpec
@@ -35,6 +39,17 @@ def describe_workload(spec: WorkloadSpec, name: str, recipe: Recipe | None) -> d
     if files := registry.files_digest(spec.name):
         workload["files"] = files
     return workload | ({"recipe": asdict(recipe) | {"name": name}} if recipe else {})
+
+
+def describe_environment(cell: Cell, distributions: Iterable[str], settings: dict[str, Any]) -> dict[str, Any]:
+    """The environment, with the versions of these distributions; ``settings`` get what of it is this process's own."""
+    environment = describe(distributions)
+    if cores := os.environ.get(HOST_CORES):  # of which this process has some
+        settings["cores"], environment["machine"]["cores"] = environment["machine"]["cores"], int(cores)
+    if cell.cores or cell.bind:
+        settings["affinity"] = own_cores()  # as the framework left it
+    environment["machine"]["gpus"] = [name] if (name := settings.pop("device_name", None)) else []
+    return environment
 
 
 def training_key(job: Job, workload: str, data: str, environment: dict[str, Any], device: str) -> dict[str, Any]:

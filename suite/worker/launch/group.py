@@ -10,6 +10,8 @@ import signal
 import sys
 import tempfile
 import threading
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from suite.record.handover.variables import CORES, PROCESS_TAG, WORKER
@@ -52,6 +54,25 @@ def end_with_worker() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=wait, name="end with worker", daemon=True).start()
+
+
+def end_on_hidden_errors(tell: Callable[[BaseException], None]) -> None:
+    """Let an error of a helper thread, for which nobody waits, end its process, after ``tell`` has told of it.
+
+    Also of the thread by which a process of a loader hands over a batch: Python would drop the batch, and who waits for
+    it would wait for ever. Processes that are forked inherit this.
+    """
+    from multiprocessing import queues
+
+    def end(error: BaseException | None, _: object = None) -> None:
+        error = error or RuntimeError("a thread has failed")
+        traceback.print_exception(error)
+        tell(error)
+        sys.stderr.flush()
+        os._exit(1)
+
+    threading.excepthook = lambda failed: end(failed.exc_value)
+    queues.Queue._on_queue_feeder_error = staticmethod(end)  # type: ignore[attr-defined]  # made for overriding
 
 
 def die_with_parent() -> None:

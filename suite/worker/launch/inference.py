@@ -97,8 +97,8 @@ def measure_inference(
     samples = _samples(subject.data, subject.length, job.seed)
     model, answers = module.Model(training), Answers(samples)
     try:
-        first_batch_s = _first(lambda: model.fence(deque([model.predict(before.held[0][0])])))
-        first_s = _first(lambda: model.answer(samples[:1]))
+        first_batch_s = _first(lambda: model.fence(deque([model.predict(before.held[0][0])])), send, "first_batch")
+        first_s = _first(lambda: model.answer(samples[:1]), send, "first_request")
         framework.reset_memory(device)  # what the first passes tried out is no peak of those that follow
         series: dict[str, Series] = {}
         timed = Timed(training, loader, before.held, model=model, pending=module.PENDING)
@@ -117,12 +117,14 @@ def measure_inference(
         send(part={"ledger": asdict(ledger)})
         send(progress="infer: requests")
         compiled = model.count_compiled()
-        latencies_s = requests(model.answer, answers, plan.requests, random.Random(job.seed))  # noqa: S311 - no secret
+        draw, begin = random.Random(job.seed), partial(send, begin="requests")  # noqa: S311 - no secret
+        latencies_s = requests(model.answer, answers, plan.requests, draw, begin=begin)
+        send(took="requests")
         refuse_compiled(model, compiled)
         rounds: list[Rounds] = []
         if subject.spec.decodes:
             send(progress="infer: decoding")
-            rounds = decode(model, training, samples, subject.length)
+            rounds = decode(model, training, samples, subject.length, send)
         memory = framework.memory(device).get("allocator_peak_bytes") if module.FORGETS_PEAKS else None
         if rounds:
             answers.cached = max(check_decoded(each, model, training, subject.length) for each in rounds)
@@ -137,11 +139,11 @@ def measure_inference(
 
 def requests(
     answer: Callable[[Array], Array], answers: Answers, count: int, draw: random.Random,
-    clock: Callable[[], int] = time.perf_counter_ns,
+    clock: Callable[[], int] = time.perf_counter_ns, begin: Callable[[], None] = lambda: None,
 ) -> list[float]:  # fmt: skip
     """The seconds of each of ``count`` requests, or of as many as fit into `LONGEST_S`; some answers are kept.
 
-    No request is of the same sample as the one before it.
+    No request is of the same sample as the one before it. ``begin`` is called before the first that counts.
     """
     singles = [np.ascontiguousarray(answers.inputs[at : at + 1]) for at in range(len(answers.inputs))]
     order = _order(len(singles), WARM_UP + count, draw)
@@ -149,14 +151,15 @@ def requests(
         answer(singles[at])
     keep = {*draw.sample(range(count), min(KEPT, count))}
     latencies: list[float] = []
-    begin, before = clock(), order[WARM_UP - 1]
+    begin()
+    began, before = clock(), order[WARM_UP - 1]
     for number, at in enumerate(order[WARM_UP:]):
         single = singles[at]
         start = clock()
         logits = answer(single)
         end = clock()
         latencies.append(max(end - start, 1) / 1e9)
-        late = end - begin > LONGEST_S * 1e9
+        late = end - began > LONGEST_S * 1e9
         if number in keep or late:
             answers.kept.append((at, before, logits))
         if late:
@@ -190,10 +193,13 @@ def _samples(data: DataSet, length: int | None, seed: int) -> Array:
     return np.ascontiguousarray(inputs[drawn])
 
 
-def _first(call: Callable[[], Any]) -> float:
+def _first(call: Callable[[], Any], send: Send, name: str) -> float:
+    send(begin=name)
     start = time.perf_counter_ns()
     call()
-    return max(time.perf_counter_ns() - start, 1) / 1e9
+    seconds = max(time.perf_counter_ns() - start, 1) / 1e9
+    send(took=name)
+    return seconds
 
 
 def _say(name: str, batch: int, send: Send) -> Callable[[Window], None]:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from suite.record.handover.job import Job
+from suite.record.parts.environment import SHARED_MEMORY, shared_memory
 from suite.record.retry import NOT_IMPORTABLE
 from suite.worker.frameworks import RecompiledError, UnsupportedError
 from suite.worker.launch.probe import PrecisionError
 from suite.worker.launch.releases import ReleaseError, lacking
 from workloads.faults import describe_fault
 from workloads.spec import UnavailableKernelError
+
+#: How a process of a loader ends that found no room for a batch.
+_OF_SHARED_MEMORY = re.compile(r"shared memory|\bshm\b|Bus error|exit code -7|exited unexpectedly")
 
 
 class DivergedError(RuntimeError):
@@ -35,11 +40,22 @@ def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tu
         return "diverged", str(error)
     if isinstance(error, (PrecisionError, RecompiledError, ReleaseError)):
         return "error", str(error)
-    first_line = (str(error).strip().splitlines() or [""])[0]
+    lines = str(error).strip().splitlines() or [""]
+    line = lines[-1 if any("Original Traceback" in each for each in lines) else 0]  # of a process of a loader
     if framework is not None and framework.out_of_memory(error):
-        return "out-of-memory", f"batch {job.cell.batch} does not fit: {first_line}"
+        return "out-of-memory", f"batch {job.cell.batch} does not fit: {line}"
     own = describe_fault(error, Path(job.workload_folder)) if job.workload_folder else ""
-    return "error", own or (f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__)
+    return "error", own or (f"{type(error).__name__}: {line}" if line else type(error).__name__) + _explain(str(error))
+
+
+def _explain(text: str) -> str:
+    """What is free of the memory by which processes hand over batches, if an error may come from there."""
+    room = shared_memory() if _OF_SHARED_MEMORY.search(text) else None
+    if not room:
+        return ""
+    size, free = (each / 1e6 for each in room)
+    way = "enlarge it (docker run --shm-size=1g), or use a loader without processes"
+    return f"; {SHARED_MEMORY}, where a loader's processes put batches, has {free:.0f} of {size:.0f} MB left: {way}"
 
 
 def check(losses: list[Any], training: Any, where: str) -> list[float]:

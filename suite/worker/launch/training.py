@@ -123,12 +123,14 @@ def follow(
             values += check(losses, training, f"{epoch_label}, after {first} steps")
         end = time.perf_counter()
         train_s = ranks.slowest(end - start)
+        say(took="epoch")
         size = evaluation_batch * (team.cell.devices if team else 1)
         saved.scores = scores(training, evaluation_batches(data, size, source.length), team)
         loss, accuracy = means(saved.scores, team)
         if not math.isfinite(loss):
             raise DivergedError(f"the test loss is {loss} after {epoch_label}")
         evaluation_s = ranks.slowest(time.perf_counter() - end)
+        say(took="evaluated")
         epoch = Epoch(source.per_epoch, float(np.mean(values)), train_s, loss, accuracy, evaluation_s)
         saved.add(epoch, values, training, end - start)
         rate = source.per_epoch * source.global_batch / train_s

@@ -13,12 +13,22 @@ import jax
 import jax.numpy as jnp
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import RecompiledError, describe_allocator, threads_in_force
+from suite.worker.frameworks import RecompiledError, UnsupportedError, describe_allocator, threads_in_force
+
+
+def find_devices() -> list[Any]:
+    """The devices that JAX sees, of the kind that it uses. Raises `UnsupportedError` where ``JAX_PLATFORMS`` hides all."""
+    try:
+        return jax.devices()
+    except (AssertionError, RuntimeError) as error:  # the first where none of these platforms is there
+        if not (asked := os.environ.get("JAX_PLATFORMS")):
+            raise
+        raise UnsupportedError(f"JAX_PLATFORMS is {asked!r}, and JAX finds no such device here; unset it") from error
 
 
 def installation() -> dict[str, Any]:
     """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
-    cards = [card for card in jax.devices() if card.platform == "gpu"]
+    cards = [card for card in find_devices() if card.platform == "gpu"]
     cuda = next((major for major in ("13", "12") if _version(f"jax-cuda{major}-plugin")), None)
     return {
         "version": jax.__version__,
@@ -30,7 +40,7 @@ def installation() -> dict[str, Any]:
 
 def other_accelerator() -> str:
     """What JAX would compute on besides a CPU and CUDA: its kind and its name; empty if nothing."""
-    first = jax.devices()[0]
+    first = find_devices()[0]
     if first.platform == "gpu":  # so does a GPU of AMD call itself
         return f"ROCm ({first.device_kind})" if "rocm" in first.client.platform_version.lower() else ""
     return "" if first.platform == "cpu" else f"an accelerator of the kind {first.platform} ({first.device_kind})"

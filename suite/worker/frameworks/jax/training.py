@@ -27,6 +27,7 @@ from suite.worker.frameworks import (
 from suite.worker.frameworks.jax.device import (
     allocator,
     call_compiled,
+    find_devices,
     graphs,
     graphs_switched_off,
     installation,
@@ -73,9 +74,8 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     `UnsupportedError` for what JAX does not have there.
     """
     del seed  # dropout draws from the key in the training state
-    device = choose(
-        cell, device, "JAX", cuda=jax.default_backend() == "gpu", installation=installation, other=other_accelerator()
-    )
+    cuda = find_devices()[0].platform == "gpu"
+    device = choose(cell, device, "JAX", cuda=cuda, installation=installation, other=other_accelerator())
     if cell.compile not in COMPILE_MODES:
         raise UnsupportedError(f"JAX has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
     if cell.compile == "nographs" and device == "cpu":

@@ -1,0 +1,194 @@
+"""Is every step, batch and second of a launch accounted for? Judges the counts and times of a record by one another.
+
+`suite.analysis.records.ledger` lists these checks. The bounds come from the launches that the project published, 893
+that ended well; beside each stands the outermost figure of those, and of how many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from suite.analysis.records.accounts import LATE, LATE_S
+from suite.catalog.phases import PHASES
+from suite.record.parts.history import Ledger
+from suite.record.record import Phase, Record
+
+#: Windows fill their bursts: their sum over that of the spans, but for `LATE_S`. Published: 0.993 to 1.000 (812
+#: launches); 0.93 where bursts are of some milliseconds and other programs keep all cores busy.
+FILL = (0.95, 1.01)
+#: The median window over the least that was planned. Published: 0.62 at least (696 launches).
+WINDOW_LEAST = 0.5
+#: The fastest window of a ceiling over the slowest one of training, which cannot be faster than its steps alone, nor
+#: than its loader without a queue. Published: 1.005 at most (824 launches), and 0.22 for the loader (362).
+CEILING_MOST = 1.05
+#: The same where one launch alone has these phases, as other work may have disturbed one of them. It was 1.14 in the
+#: main command on a slow machine of two cores, where nothing else ran.
+CEILING_OF_ONE = 1.5
+#: The fastest training window over the slowest of its steps and of its loader, one after the other: more than both it
+#: does not do. Published: 1.064 at most (824 launches) with freed memory kept, and 1.93 in PyTorch as it is installed,
+#: whose loader and steps wait for each other when they ask the system for memory (run 0026).
+SERIAL_MOST = 2.5
+#: The highest share of the peak, where so many launches measured one; published: 0.952 in the runs, and 1.037 where any
+#: three launches in a row have to do (739 of them).
+PEAK_MOST, PEAKS_LEAST = 1.05, 3
+#: The same where fewer did, as one may be disturbed while it measures. Published: 1.80 (801 launches).
+PEAK_OF_FEW = 2.0
+#: A profiled step over the fastest window's, at least, and over the slowest window's, at most. Published: 0.91 and 1.67
+#: (141 launches), and 3.12 where ten steps take 15 ms, for whose beginning `LATE_S` is allowed.
+PROFILED = (0.5, 3.0)
+#: Writing a checkpoint after an epoch, at most. Published: 0.004 of the time (51 launches).
+SAVING_S = 1.0
+#: In fp16, steps that overflow are no updates: at most sixteen until the scale of 2**16 is 1, and one each time that it
+#: grows, after 2,000 steps.
+OVERFLOWS, GROWTH_STEPS = 16, 2000
+
+
+def check_windows(record: Record) -> Iterator[str]:
+    """As many windows as planned, long enough, all alike, and as many steps in each as warming up ended with."""
+    plan = record.run.get("plan")
+    planned = plan.get("windows") if isinstance(plan, dict) else None
+    least_s = positive(plan.get("min_window_s")) if isinstance(plan, dict) else None
+    for name, phase in record.phases.items():
+        if type(planned) is int and len(phase.windows) != planned:
+            yield f"{name} has {len(phase.windows)} windows, and {planned} were planned"
+        steps = {window.steps for window in (*phase.windows, *phase.warmup[-1:])}
+        if len(steps) > 1:
+            yield f"{name} has windows of {min(steps)} and of {max(steps)} steps"
+        middle_s = median(window.seconds for window in phase.windows)
+        if least_s and middle_s < WINDOW_LEAST * least_s:
+            yield f"windows of {name} last {middle_s:.3g} s, and {least_s:g} s were planned"
+
+
+def check_bursts(record: Record) -> Iterator[str]:
+    """Windows fill their bursts, and these last as long by the parent's clock."""
+    for name, phase in record.phases.items():
+        if phase.spans:
+            passed_s, late_s = sum(end - begin for begin, end in phase.spans), len(phase.spans) * LATE_S
+            share = _seconds(phase) / passed_s
+            if share > FILL[1] or _seconds(phase) < FILL[0] * passed_s - late_s:
+                yield f"windows of {name} fill {share:.0%} of the time in which they were taken"
+        seen_s = record.ledger.seen_s.get(name, ()) if record.ledger else ()
+        if seen_s and not _agrees(_seconds(phase), sum(seen_s), len(seen_s)):
+            yield f"windows of {name} take {_seconds(phase):.3g} s, and {sum(seen_s):.3g} s passed outside"
+
+
+def _agrees(seconds: float, seen_s: float, bursts: int) -> bool:
+    late_s = bursts * LATE_S
+    return (1 - LATE) * seen_s - late_s <= seconds <= FILL[1] * seen_s + late_s
+
+
+def check_counts(record: Record) -> Iterator[str]:
+    """As many batches as steps that needed one, and as many updates as steps that made one."""
+    ledger, phases = record.ledger, record.phases
+    if "train" not in phases:
+        return
+    if ledger is None:  # as older records, of which some know at least how many batches there were
+        last = record.identity.last if record.identity else None
+        steps = sum(_steps(phase) for name, phase in phases.items() if PHASES[name].loads)
+        if last and last.batch < steps:
+            yield f"the loader had delivered {last.batch} batches, and steps took {steps}"
+        return
+    taken = {name: _steps(phase) + ledger.untimed.get(name, 0) for name, phase in phases.items()}
+    if ledger.delivered != (batches := sum(steps for name, steps in taken.items() if PHASES[name].loads)):
+        yield f"the loader delivered {ledger.delivered} batches, and steps took {batches}"
+    yield from _updates(record, ledger, taken["train"] + taken.get("compute", 0))
+
+
+def _updates(record: Record, ledger: Ledger, steps: int) -> Iterator[str]:
+    if ledger.updates is None:
+        return
+    skipped = OVERFLOWS + steps // GROWTH_STEPS if record.cell.precision == "fp16" else 0
+    if not steps - skipped <= ledger.updates <= steps:
+        yield f"the optimizer counted {ledger.updates} steps, and {steps} were taken"
+
+
+def check_order(records: Sequence[Record]) -> list[str]:
+    """What is wrong with launches whose phases are in another order than they can be in, if all are so.
+
+    Other work disturbs one phase of a launch and not the next; what the code does shows in every launch.
+    """
+    several = [record for record in records if record.outcome.ok and record.phases.keys() & {"compute", "input"}]
+    ceiling = CEILING_MOST if len(several) > 1 else CEILING_OF_ONE
+    found = [next(_check_phases(record, ceiling), "") for record in several]
+    return found if all(found) else []
+
+
+def _check_phases(record: Record, ceiling: float) -> Iterator[str]:
+    """Training is neither faster than a part of it that nothing hides, nor slower than its parts one after another."""
+    train, parts = record.phases.get("train"), {n: p for n, p in record.phases.items() if n in ("compute", "input")}
+    if train is None:
+        return
+    loader = record.settings.get("loader")
+    queue = not isinstance(loader, dict) or loader.get("prefetch") != 0 or loader.get("workers") != 0
+    for name, part in parts.items():
+        fastest, slowest = min(part.step_times_s), max(train.step_times_s)
+        if not (queue and name == "input") and fastest > ceiling * slowest:
+            yield f"a step takes {fastest:.3g} s in {name}, and {slowest:.3g} s in train, of which that is a part"
+    both = sum(max(part.step_times_s) for part in parts.values())
+    if len(parts) == 2 and min(train.step_times_s) > SERIAL_MOST * both:
+        yield f"a step takes {min(train.step_times_s):.3g} s in train, and {both:.3g} s in compute and input together"
+
+
+def check_profile(record: Record) -> Iterator[str]:
+    profile, train = record.profile, record.phases.get("train")
+    if not profile or not train:
+        return
+    least, most = min(train.step_times_s), max(train.step_times_s)
+    if not PROFILED[0] * least <= profile.step_s <= PROFILED[1] * most + LATE_S / profile.steps:
+        yield f"a step takes {profile.step_s:.3g} s profiled, and {least:.3g} to {most:.3g} s timed"
+
+
+def check_rate(record: Record, peak: float | None) -> Iterator[str]:
+    """No phase does more floating-point operations than the device can.
+
+    Where the answer is about the last word alone, a pass that serves has fewer of them than an evaluation.
+    """
+    decodes = record.inference is not None and bool(record.inference.decoded)
+    names = {False: "training_flops_per_sample", True: f"{'answer_' if decodes else ''}flops_per_sample"}
+    flops = {serves: positive(record.workload.get(name)) for serves, name in names.items()}
+    most, limit = (peak, PEAK_MOST) if peak else (positive(record.settings.get("peak_flops_per_s")), PEAK_OF_FEW)
+    if not most:
+        return
+    for name, phase in record.phases.items():
+        share = (flops[PHASES[name].serves] or 0.0) * record.effective_batch / phase.step_s / most
+        if name != "input" and share > limit:
+            yield f"{name} reaches {share:.0%} of the highest rate that was measured"
+    for each in record.inference.decoded if record.inference else ():
+        per_word = (flops[True] or 0.0) / (each.prompt + each.words)  # or more: each has its logits
+        if (share := per_word * each.batch * each.words / each.decode_s / most) > limit:
+            yield f"decoding reaches {share:.0%} of the highest rate that was measured"
+
+
+def check_course(record: Record) -> Iterator[str]:
+    """The epochs of a training to the end fit into the time that passed and fill it, and into the counts."""
+    course, ledger = record.course, record.ledger
+    assert course
+    if len({epoch.steps for epoch in course.epochs}) > 1:  # published: one number in each of 69 launches
+        yield "epochs have different numbers of steps"
+    here = course.epochs[max(course.resumed_at, default=0) :]
+    took_s = math.fsum(epoch.train_s + epoch.evaluation_s for epoch in here) - (record.compile_s or 0.0 if here else 0.0)
+    passed_s = {"": sum(end - begin for begin, end in record.phases["train"].spans)}
+    passed_s[" outside"] = sum(ledger.seen_s.get("train", ())) if ledger else 0.0
+    for where, passed in passed_s.items():  # published: 0.996 to 1.000 (51 launches)
+        late_s = len(here) * (LATE_S if where else 0.0) + LATE_S
+        if passed and not FILL[0] * passed - late_s - len(here) * SAVING_S <= took_s <= FILL[1] * passed + late_s:
+            yield f"epochs take {took_s:.3g} s, and {passed:.3g} s passed{where}"
+    if ledger is None:
+        return
+    if ledger.delivered != (steps := sum(epoch.steps for epoch in here)):
+        yield f"the loader delivered {ledger.delivered} batches, and epochs took {steps}"
+    yield from _updates(record, ledger, sum(epoch.steps for epoch in course.epochs))
+
+
+def _steps(phase: Phase) -> int:
+    return sum(window.steps for window in (*phase.warmup, *phase.windows))
+
+
+def _seconds(phase: Phase) -> float:
+    return math.fsum(window.seconds for window in phase.windows)
+
+
+def positive(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and 0 < value < math.inf else None
