@@ -22,6 +22,7 @@ import numpy as np
 
 from suite.plan.cell import Cell
 from suite.record.text import clean
+from suite.worker.evidence.enlarged import enlarge, enlarge_inputs, perturb
 from suite.worker.evidence.fingerprint import at_proof_rate
 from suite.worker.evidence.owners import owners, part
 from suite.worker.evidence.sources import Sources
@@ -35,12 +36,6 @@ from workloads.spec import WorkloadSpec, specification
 DRAWS = 12
 #: Of a layer's input and output in such a pass, as many samples are kept as have so many numbers, but two at least.
 DRAWN = 2**18
-
-#: By how much inputs and weights are multiplied where answers are compared at a larger scale: an output of usual size
-#: then passes 6, the share of a label falls below 1e-7, and no score reaches the -10,000 of an additive mask.
-SCALE = 4
-#: A relative change of all weights by some roundings, which shows how much a model amplifies them.
-NOISE = 2.0**-46
 
 Arrays = dict[str, Array]
 Batch = tuple[Array, Array]
@@ -120,35 +115,6 @@ class Asked(dict[str, Array]):
             return ""
         shape = f"{self.get(self.last).shape} in the spec" if self.last in self else "which the spec does not have"
         return f"tensor {self.last}, {shape}: "
-
-
-def enlarge(weights: Mapping[str, Array]) -> Arrays:
-    """Weights at a scale at which what saturates, clips or masks does so: `SCALE` times as large.
-
-    Kernels that a state passes again and again stay: they would amplify any rounding.
-    """
-
-    def recurs(name: str, array: Array) -> bool:
-        beside = [other for other in weights if other.rpartition("/")[0] == name.rpartition("/")[0] and other != name]
-        gates = array.ndim == 2 and array.shape[1] in (3 * len(array), 4 * len(array))
-        return "recurrent" in name or (gates and any(weights[other].shape[1:] == array.shape[1:] for other in beside))
-
-    return {name: array if recurs(name, array) else (SCALE * array).astype(array.dtype) for name, array in weights.items()}
-
-
-def enlarge_inputs(batches: list[Batch], ignored: int | None = None) -> Batch:
-    """The first batch likewise: larger numbers, padding in half of the texts, and labels of which some do not count."""
-    inputs, labels = batches[0]
-    if np.issubdtype(inputs.dtype, np.floating):
-        inputs = (SCALE * inputs).astype(inputs.dtype)
-    elif inputs.ndim == 2:
-        first = any(not each[:, 0].all() for each, _ in batches) and all(each[:, -1].all() for each, _ in batches)
-        inputs, padding = inputs.copy(), inputs.shape[1] // 3
-        inputs[::2, slice(padding) if first else slice(inputs.shape[1] - padding, None)] = 0
-    if ignored is not None and labels.ndim > 1:
-        labels = labels.copy()
-        labels[::2, ::3] = ignored
-    return inputs, labels
 
 
 class _Stages:
@@ -239,15 +205,15 @@ class _Stages:
 
     def scaled(self, batches: list[Batch]) -> None:
         """All answers once more where values are large, and the logits with weights that differ by a few roundings."""
-        batch, weights = enlarge_inputs(batches, self.spec.ignored_label), enlarge(self.given)
+        inputs, labels, weights = enlarge_inputs(batches), batches[0][1], enlarge(self.given)
+        batch, scored = (inputs, labels), labels.copy()
+        if labels.ndim > 1 and self.spec.ignored_label is not None:
+            scored[::2, ::3] = self.spec.ignored_label
         state = self.training.checkpoint()
         self.tools.load(self.training, weights)
-        self._answer("scaled/", batch)
+        self._answer("scaled/", (inputs, scored))
         self._keep_calls(self._forward(batch, "scaled/"), "scaled/")
-        signs = np.random.default_rng(0)
-        self.tools.load(
-            self.training, {n: a * (1 + NOISE * signs.choice((-1.0, 1.0), a.shape)) for n, a in weights.items()}
-        )
+        self.tools.load(self.training, perturb(weights))
         self.arrays["scaled/again"] = self._logits(batch)
         self.training.restore(state)
 

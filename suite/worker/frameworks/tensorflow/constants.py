@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
-from unittest import mock
 
 import keras
 import numpy as np
@@ -54,12 +53,18 @@ def exact() -> Iterator[dict[str, float]]:
             return leaky_relu(features, alpha, name)
         return tf.where(features > 0, features, keep_exact(alpha) * features)
 
-    with (
-        mock.patch.object(math_ops, "cast", exact_cast), mock.patch.object(tf, "cast", exact_cast),
-        mock.patch.object(tf, "convert_to_tensor", exact_convert),
-        mock.patch.object(tf.nn, "leaky_relu", exact_leaky_relu),
-    ):  # fmt: skip
+    functions = [
+        (math_ops, "cast", exact_cast), (tf, "cast", exact_cast), (tf, "convert_to_tensor", exact_convert),
+        (tf.nn, "leaky_relu", exact_leaky_relu),
+    ]  # fmt: skip
+    previous = [(module, name, getattr(module, name)) for module, name, _ in functions]
+    try:
+        for module, name, function in functions:
+            setattr(module, name, function)
         yield rounded
+    finally:
+        for module, name, function in previous:
+            setattr(module, name, function)
 
 
 def _has_floats(value: Any) -> bool:
