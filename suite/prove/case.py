@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from suite.prove.layers import Layer, Pair
+from suite.worker.evidence.enlarged import are_tokens
 from workloads.data.dataset import Array
 
 
@@ -68,7 +69,7 @@ class Case:
     def tokens(self) -> Array | None:
         """The first batch's inputs where they are tokens, (b, t), with 0 for padding."""
         inputs = self.pair.given.batches[0][0]
-        return inputs if inputs.ndim == 2 and np.issubdtype(inputs.dtype, np.integer) else None
+        return inputs if are_tokens(inputs) else None
 
     @property
     def few(self) -> list[int]:

@@ -102,16 +102,16 @@ def _norm(array: Array) -> float:
 
 
 def align(one: Array, other: Array) -> tuple[Array, Array] | None:
-    """Both arrays in a common shape, the nearest of those that their axes allow; None if there is none.
+    """Both arrays in a common shape; None if there is none.
 
-    Axes may stand in another order (`ORDERS`), several may be one, and a recurrent layer returns all of its states or
-    the last one.
+    Axes may stand in another order (`ORDERS`) if that brings them much nearer, several may be one, and a recurrent
+    layer returns all of its states or the last one.
     """
     best, nearest = None, np.inf
     for a, b in _last_states(one, other):
         for order in ORDERS.get(b.ndim, [tuple(range(b.ndim))]):
             moved = b.transpose(order)
-            if moved.shape == a.shape and (gap := distance(a, moved)) < nearest:
+            if moved.shape == a.shape and ((gap := distance(a, moved)) < nearest / 10 or best is None):
                 best, nearest = (a, moved), gap
         if best is None and a.size == b.size and len(a) == len(b):
             shape = min(a.shape, b.shape, key=len)

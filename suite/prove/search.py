@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from workloads.data.dataset import Array
 
 #: How near a formula must come to the numbers that it explains: so near, and to this share of what is to be explained.
 EXPLAINED, SHARE, LEAST = 1e-7, 1e-2, 1e-12
+#: Settings of a formula that are tried at most.
+TRIED = 10_000
 
 
 @dataclass(frozen=True)
@@ -64,16 +66,17 @@ def find_change(formula: Formula, targets: tuple[Array, Array], few: list[int] |
                     tried[setting] = [fit and gap <= near for fit, gap in zip(tried[setting], gaps, strict=True)]
         return tried[setting]
 
-    for setting in _nearest_first(ways, formula.most):
+    for setting in islice(_nearest_first(ways, formula.most), TRIED):
         here = fits(setting)
         if all(here):
             return None
         if any(here):
             at = here.index(True)
             changes = [(what, way) for what, way, each in _change_one(ways, setting) if fits(each)[1 - at]]
-            if len({what for what, _ in changes}) != 1:
+            if len({what for what, _ in changes}) > 1:
                 return None
-            return _change(ways, setting, *changes[0], at)
+            if changes:
+                return _change(ways, setting, *changes[0], at)
     return _find_change_of_rest(formula, ways, fixed, targets, near) if formula.rest else None
 
 

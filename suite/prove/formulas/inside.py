@@ -199,10 +199,11 @@ def _recurrent(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
         return
     gates = len(stack[0][0][0]) // len(stack[0][1])
     which = {"every layer": range(len(stack))} | {f"layer {at + 1}": [at] for at in range(len(stack)) if len(stack) > 1}
+    biases: dict[str, Any] = {name: (times, times) for name, times in BIAS.items()} | {"no bias of the state": (1.0, 0.0)}
     orders = {", ".join(GATES[gates][at] for at in order): order for order in permutations(range(gates))}
     ways: dict[str, dict[str, Any]] = {
         "order of gates": {f"{name} in {where}": (order, at) for name, order in orders.items() for where, at in which.items()},
-        "bias": {f"{name} in {where}": (times, at) for name, times in BIAS.items() for where, at in which.items()},
+        "bias": {f"{name} in {where}": (times, at) for name, times in biases.items() for where, at in which.items()},
         "bias of the forget gate": {"the bias as it is": 0.0, "1 more for the forget gate": 1.0},
         "reset gate": {"the product with the state reset": True, "the state reset before its product": False},
         "update gate": {"the update gate for the old state": True, "the update gate for the new one": False},
@@ -214,13 +215,12 @@ def _recurrent(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
     def states(rows: Any, **chosen: Any) -> Array:
         (order, ordered), (times, biased) = chosen["order of gates"], chosen["bias"]
         inputs = x[rows][:, :: chosen["direction"]]
-        for at, (kernel, recurrent, *biases) in enumerate(stack):
-            units = len(recurrent)
+        for at, tensors in enumerate(stack):
             turn = order if at in ordered else range(gates)
-            kernel, recurrent, *biases = (_in_order(each, turn) for each in (kernel, recurrent, *biases))
-            added = [(times if at in biased else 1.0) * each for each in biases]
-            cell = partial(_gru if gates == 3 else _lstm, kernel, recurrent, added, chosen)
-            inputs = recurrent_states(inputs, cell, units)
+            kernel, recurrent, *own = (_in_order(each, turn) for each in tensors)
+            added = [by * each for by, each in zip(times if at in biased else (1.0, 1.0), own, strict=False)]
+            cell = partial(_gru if gates == 3 else _lstm, (kernel, recurrent, added), chosen)
+            inputs = recurrent_states(inputs, cell, len(recurrent))
         return inputs[:, :: chosen["direction"]] if y.ndim == 3 else inputs[:, -1]
 
     yield Formula(ways, states)
@@ -252,24 +252,21 @@ def _in_order(array: Array, order: Sequence[int]) -> Array:
     return array.reshape(*array.shape[:-1], len(order), -1)[..., list(order), :].reshape(array.shape)
 
 
-def _lstm(kernel: Array, recurrent: Array, biases: list[Array], ways: Any, x: Array, state: Array, memory: Array) -> Any:
+def _lstm(tensors: Any, ways: Any, x: Array, state: Array, memory: Array) -> tuple[Array, Array]:
+    kernel, recurrent, biases = tensors
     i, f, g, o = np.split(x @ kernel + state @ recurrent + sum(biases), 4, axis=-1)
     memory = sigmoid(f + ways["bias of the forget gate"]) * memory + sigmoid(i) * np.tanh(g)
     return sigmoid(o) * np.tanh(memory), memory
 
 
-def _gru(kernel: Array, recurrent: Array, biases: list[Array], ways: Any, x: Array, state: Array, _: Array) -> Any:
-    of_input, of_state = (biases[at] if at < len(biases) else np.zeros(1) for at in (0, 1))
+def _gru(tensors: Any, ways: Any, x: Array, state: Array, _: Array) -> tuple[Array, Array]:
+    kernel, recurrent, biases = tensors
+    of_input, of_state = (biases[at] if at < len(biases) else np.zeros(len(kernel[0])) for at in (0, 1))
     z, r, n = np.split(x @ kernel + of_input, 3, axis=-1)
-    products = state @ recurrent + of_state
-    hz, hr, hn = np.split(products, 3, axis=-1)
-    z, r = sigmoid(z + hz), sigmoid(r + hr)
+    hz, hr, hn = np.split(state @ recurrent + of_state, 3, axis=-1)
+    z, r, units = sigmoid(z + hz), sigmoid(r + hr), len(recurrent)
     if not ways["reset gate"]:
-        units = len(recurrent)
-        hn = (r * state) @ recurrent[:, 2 * units :] + (of_state[2 * units :] if of_state.size > 1 else 0.0)
-        n = np.tanh(n + hn)
-    else:
-        n = np.tanh(n + r * hn)
-    old, new = (z, 1 - z) if ways["update gate"] else (1 - z, z)
-    after = old * state + new * n
+        hn = (r * state) @ recurrent[:, 2 * units :] + of_state[2 * units :]
+    n = np.tanh(n + (r * hn if ways["reset gate"] else hn))
+    after = z * state + (1 - z) * n if ways["update gate"] else (1 - z) * state + z * n
     return after, after

@@ -36,11 +36,16 @@ def enlarge_inputs(batches: list[tuple[Array, Array]]) -> Array:
     inputs = batches[0][0]
     if np.issubdtype(inputs.dtype, np.floating):
         return (SCALE * inputs).astype(inputs.dtype)
-    if inputs.ndim == 2:
+    if are_tokens(inputs):
         first = any(not each[:, 0].all() for each, _ in batches) and all(each[:, -1].all() for each, _ in batches)
         inputs, padding = inputs.copy(), inputs.shape[1] // 3
         inputs[::2, slice(padding) if first else slice(inputs.shape[1] - padding, None)] = 0
     return inputs
+
+
+def are_tokens(inputs: Array) -> bool:
+    """Whether inputs are numbers of words, (b, t), of which 0 may be padding; bytes are something else."""
+    return inputs.ndim == 2 and np.issubdtype(inputs.dtype, np.integer) and inputs.dtype.itemsize > 1
 
 
 def perturb(weights: Mapping[str, Array]) -> dict[str, Array]:
