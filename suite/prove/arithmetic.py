@@ -119,19 +119,20 @@ def poolings(before: tuple[int, ...], after: tuple[int, ...]) -> dict[str, Funct
         wide = poolings((before[0], before[1], 1, before[2]), (after[0], after[1], 1, after[2]))
         return {name: partial(lambda x, f: f(x[:, :, None])[:, :, 0], f=f) for name, f in wide.items()}
     found: dict[str, Function] = {}
-    if len(before) != 4 or len(after) not in (2, 4):
+    if len(before) != 4 or len(after) not in (2, 3, 4):
         return found
-    flat: Function = (lambda x: x.reshape(len(x), -1)) if len(after) == 2 else (lambda x: x)
+    flats: dict[int, Function] = {2: lambda x: x.reshape(len(x), -1), 3: lambda x: x.reshape(len(x), -1, x.shape[-1])}
+    flat = flats.get(len(after), lambda x: x)
     if len(after) == 2 and before[-1] == after[-1]:
         found = {"the mean of all": lambda x: x.mean((1, 2)), "the maximum of all": lambda x: x.max((1, 2))}
-    if len(after) == 2 and math.prod(before[1:]) == after[1]:
+    if math.prod(before[1:]) == math.prod(after[1:]) and len(after) < 4:
         found["no pooling"] = flat
     sides = [before[1], before[2]]
     for size, stride in sorted(product(POOL_SIZES, STRIDES), key=lambda pair: pair[0] != pair[1]):
         for pads in sorted(product(range(size), repeat=2), key=sum):
             rows = [(side + sum(pads) - size) // stride + 1 if side > 1 else 1 for side in sides]
-            shape = (*rows, before[3])
-            if min(rows) < 1 or (shape != after[1:] and (len(after) == 4 or math.prod(shape) != after[1])):
+            shapes = {2: (math.prod(rows) * before[3],), 3: (math.prod(rows), before[3]), 4: (*rows, before[3])}
+            if min(rows) < 1 or shapes[len(after)] != after[1:]:
                 continue
             where = f"of {size} x {size}, stride {stride}, padding {pads[0]} and {pads[1]}"
             padded = ("mean without the padding", "maximum with zeros as padding") if sum(pads) else ()

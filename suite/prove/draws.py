@@ -23,8 +23,9 @@ from workloads.data.dataset import Array
 DEVIATIONS, LEAST_SHARE = 6.0, 0.02
 #: The same of the logarithm of a spread, whose deviation is that of a few passes.
 SPREAD_DEVIATIONS, LEAST_SPREAD = 8.0, 0.1
-#: How much more alike draws must be than those of the other side; numbers that show it; positions that are looked at.
-LEAST_ALIKE, LEAST_PAIRS, POSITIONS = 0.25, 50, 64
+#: How much more alike draws must be than those of the other side, and in standard deviations, which are estimated to be
+#: larger than they are; numbers that show it; positions that are looked at.
+LEAST_ALIKE, ALIKE_DEVIATIONS, LEAST_PAIRS, POSITIONS = 0.02, 5.0, 50, 64
 #: The largest relative difference that is of rounding, in float32 too.
 ROUNDING = 1e-5
 #: How far back the parts of a layer's input are looked for.
@@ -235,7 +236,7 @@ class Compared:
         one, other = (side.alike(shape) for side in self.sides)
         for axis in one.keys() & other.keys():
             values, errors = zip(one[axis], other[axis], strict=True)
-            if abs(values[0] - values[1]) > max(least, DEVIATIONS * math.hypot(*errors)):
+            if abs(values[0] - values[1]) > max(least, ALIKE_DEVIATIONS * math.hypot(*errors)):
                 shares = (f"shares draws between {axis}", f"draws for {axis} by themselves")
                 return Change("shared draws", *(shares if values[0] > values[1] else shares[::-1]))
         return None
@@ -318,15 +319,22 @@ def _mask(of: str, base: Array, value: Array) -> Mask | None:
 
 
 def _correlate(near: Array, axis: int) -> tuple[float, float] | None:
-    """The mean correlation of vectors (..., n) between all pairs along an axis, and what it scatters by chance."""
-    counts = near.any(-1).sum(axis)
-    pairs = counts * (counts - 1)
-    if not (pairs > 0).any():
+    """The mean correlation of vectors (samples, ..., n) between all pairs along an axis, and what it scatters by chance.
+
+    That is at least what independent vectors scatter by, and what leaving out one sample after the other shows.
+    """
+
+    def correlate(near: Array) -> tuple[float, int]:
+        counts = near.any(-1).sum(axis)
+        pairs = counts * (counts - 1)
+        products = (near.sum(axis) ** 2).sum(-1) - (near**2).sum(-1).sum(axis)
+        return float((products[pairs > 0] / pairs[pairs > 0]).mean()) if pairs.any() else 0.0, int(pairs.sum())
+
+    value, pairs = correlate(near)
+    if not pairs:
         return None
-    products = (near.sum(axis) ** 2).sum(-1) - (near**2).sum(-1).sum(axis)
-    value = float((products[pairs > 0] / pairs[pairs > 0]).mean())
-    independent = pairs.max() / 2 * (1 if axis == 0 else len(near))
-    return value, float(1 / np.sqrt(near.shape[-1] / 2 * independent))
+    without = [correlate(np.delete(near, each, 0))[0] for each in range(len(near))] if len(near) > 2 else [value]
+    return value, max(float(np.std(without) * len(without) ** 0.5), float(1 / np.sqrt(near.shape[-1] * pairs / 4)))
 
 
 def _find_bound(one: float, other: float, count: int) -> float:

@@ -32,10 +32,11 @@ from workloads.data.dataset import Array
 from workloads.faults import FAULTS, describe_fault
 from workloads.spec import WorkloadSpec, specification
 
-#: Forward passes with dropout, whose draws are counted together.
-DRAWS = 12
+#: Forward passes with dropout, whose draws are counted together; as few as two where these show that there is none.
+DRAWS = 32
+SAME = 1e-6
 #: Of a layer's input and output in such a pass, as many samples are kept as have so many numbers, but two at least.
-DRAWN = 2**18
+DRAWN = 2**17
 
 Arrays = dict[str, Array]
 Batch = tuple[Array, Array]
@@ -192,7 +193,9 @@ class _Stages:
         self.arrays["evaluation/again"] = self._evaluate(training, batches[-1])[0]
         batch = training.put(batches[0])
         drawn: dict[tuple[str, str], list[Array]] = {}
-        for _ in range(DRAWS):
+        for number in range(DRAWS):
+            if number == 2 and all(np.allclose(*passes, rtol=0, atol=SAME * np.abs(passes[0]).max(initial=0)) for passes in drawn.values()):
+                break
             with self.tools.calls(training) as calls:
                 self.tools.forward(training, batch)
             for path, *arrays in calls:
