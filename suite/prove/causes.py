@@ -63,7 +63,7 @@ REMEDIES = {
     "activation": "choose the same activation",
     "activation of the sum": "choose the same activation after the sum",
     "scale of the inputs": "normalise the inputs in the same way",
-    "float32": "cast the inputs to the weights' type before anything is computed of them",
+    "float32": "compute it in the weights' type: cast the inputs first, and give Keras' losses a dtype",
     "softmax twice": "give the loss logits where it expects them",
     "label smoothing": "smooth the labels by the same share in both, or not",
     "weight decay": "leave the decay to the spec's optimizer",
@@ -81,6 +81,9 @@ REMEDIES = {
     "dropout unscaled": "divide what is kept by 1 - rate in training",
 }
 CAUSES = tuple(Cause(name, remedy) for name, remedy in REMEDIES.items())
+
+#: Less than this rounding to float32 moves anything by.
+NARROW = 1e-5
 
 #: What a formula calls otherwise than the causes.
 SAME_AS = {"layout of heads": "attention heads", "order of heads": "attention heads"}
@@ -101,21 +104,19 @@ def _find(case: Case) -> Iterator[Change]:
     if stage == "logits" and case.targets is not None:
         formulas = [inside.formulas(case)] if case.place.inside and case.layer else [between.formulas(case)]
         change = _first(chain(attention.formulas(case), *formulas), case.targets, case.few)
-        yield from [change] if change else between.transformations(case)
-        if not change and case.layer and case.layer.narrow[0] != case.layer.narrow[1]:
-            ways = "float64", "float32"
-            yield Change("float32", *(ways if case.layer.narrow[1] else ways[::-1]))
+        yield from [change] if change else [*between.transformations(case), *_find_narrow(*case.targets)]
     elif stage == "loss":
         one, other = (np.array([float(side.arrays["loss"])]) for side in sides)
         change = _first(training.loss(case), (one, other))
-        yield from [change] if change else (each for each in training.gradients(case) if each.what == "weight decay")
+        decays = [each for each in training.gradients(case) if each.what == "weight decay"]
+        yield from [change] if change else decays or _find_narrow(one, other)
     elif stage == "gradients":
         yield from training.gradients(case)
     elif stage in ("three steps", "parameters trained"):
         yield from training.steps(case)
     elif stage == "evaluation":
         yield from _evaluation(case)
-    elif stage == "dropout" and (differing := first_differing(case.pair)) and differing.change:
+    elif stage == "dropout" and (differing := first_differing(case.pair)) and differing.change.what:
         yield differing.change
 
 
@@ -123,6 +124,13 @@ def _first(
     formulas: Iterable[Formula], targets: tuple[Array, Array], few: list[int] | None = None
 ) -> Change | None:
     return next((change for formula in formulas if (change := find_change(formula, targets, few))), None)
+
+
+def _find_narrow(one: Array, other: Array) -> Iterator[Change]:
+    """Whether one side has numbers of float32 alone, and the other not."""
+    narrow = [bool(np.array_equal(side, side.astype(np.float32))) for side in (one, other)]
+    if narrow[0] != narrow[1] and distance(one, other) < NARROW:
+        yield Change("float32", *("float32" if each else "float64" for each in narrow))
 
 
 def _evaluation(case: Case) -> Iterator[Change]:

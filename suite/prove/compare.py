@@ -137,10 +137,11 @@ def _compare_answers(
     gap = distance(*losses, np.sqrt(losses[0].size))  # losses of a sure model are rounding
     if gap > bound:
         return Check(name, False, gap)
-    for answers, labels in (("right", "the samples' labels"), ("likeliest", "the likeliest labels")):
-        if answers in one and answers in other and distance(one[answers], other[answers]) > TOLERANCE:
-            shares = " against ".join(f"{each[answers].mean():.0%}" for each in (one, other))
-            return Check(name, False, None, f"right answers by {labels}: {shares}")
+    for answers, labels in (("right", "their labels"), ("likeliest", "the likeliest labels")):
+        pair = one.get(answers), other.get(answers)
+        if pair[0] is not None and pair[1] is not None and distance(*pair) > TOLERANCE:
+            count = np.count_nonzero(np.abs(pair[0] - pair[1]) > TOLERANCE)
+            return Check(name, False, None, f"whether {count} of {len(pair[0])} samples are right, by {labels}")
     return Check(name, True, gap)
 
 

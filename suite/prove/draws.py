@@ -188,10 +188,9 @@ class Compared:
     @cached_property
     def change(self) -> Change | None:
         """What differs and how; the cause is empty where it is not known."""
-        for find in (self._repeated, self._share, self._spread, self._alike):
-            if change := find():
-                return change
-        return None
+        if not any(side.spread or side.repeated for side in self.sides):
+            return None
+        return self._repeated() or self._share() or self._spread() or self._alike()
 
     def _repeated(self) -> Change | None:
         again = [side.repeated for side in self.sides]

@@ -21,7 +21,7 @@ class Layer:
 
     ``one`` and ``other`` have ``input``, ``output``, the same of some samples with dropout, by pass (``drawn_input``
     and ``drawn_output``), ``mean`` and ``variance``, as far as there are any. ``calls`` are their places in the order
-    of calls; ``narrow`` says on which sides the input is of a narrower type than float64.
+    of calls.
     """
 
     name: str
@@ -29,7 +29,6 @@ class Layer:
     one: dict[str, Array]
     other: dict[str, Array]
     calls: tuple[int, int]
-    narrow: tuple[bool, bool]
     _pairs: dict[str, tuple[Array, Array] | None] = field(default_factory=dict)
 
     @cached_property
@@ -111,7 +110,7 @@ class Pair:
         return {name: array - weights[name] for name, array in tensors.items() if name in weights}
 
     def _layer(self, group: set[str]) -> Layer | None:
-        held, arrays, calls, narrow = [], [], [], []
+        held, arrays, calls = [], [], []
         for side in self.sides:
             layers = [(at, set(each["tensors"])) for at, each in enumerate(side.facts["layers"])]
             at = [number for number, tensors in layers if tensors & group]
@@ -120,7 +119,6 @@ class Pair:
             held.append(set().union(*(tensors for number, tensors in layers if number in at)))
             first, last = side.group(f"layers/{at[0]}"), side.group(f"layers/{at[-1]}")
             own = {name: first[name] for name in FIRST if name in first}
-            narrow.append(own.get("input", np.zeros(0)).dtype in (np.float32, np.float16))
             own |= {name: last[name] for name in LAST if name in last}
             arrays.append({name: _widen(array) for name, array in own.items()})
             calls.append(at[0])
@@ -129,7 +127,7 @@ class Pair:
         weights = self.given.weights
         tensors = {name: array for name, array in weights.items() if name in group}
         name = _name(list(tensors), weights)
-        return Layer(name, tensors, *arrays, calls=(calls[0], calls[1]), narrow=(narrow[0], narrow[1]))
+        return Layer(name, tensors, *arrays, calls=(calls[0], calls[1]))
 
 
 def _is_vector(name: str, array: Array) -> bool:
@@ -142,11 +140,13 @@ def _widen(array: Array) -> Array:
 
 
 def _name(tensors: list[str], weights: Mapping[str, Array]) -> str:
-    """The canonical layers of these tensors; with their names where one of them has others too."""
-    layers = dict.fromkeys(name.rpartition("/")[0] or name for name in tensors)
+    """The canonical layers of these tensors, or what they are all in; with their names where a layer has others too."""
+    layers = list(dict.fromkeys(name.rpartition("/")[0] or name for name in tensors))
     if len(layers) > 1:
-        return " and ".join(layers)
-    (layer,) = layers
-    every = [name for name in weights if name.rpartition("/")[0] == layer]
+        common = [part for part, *others in zip(*(layer.split("/") for layer in layers), strict=False) if {part} == {*others}]
+        return "/".join(common) or " and ".join(layers)
+    every = [name for name in weights if name.rpartition("/")[0] == layers[0]]
     own = [name for name in tensors if name in every]
-    return layer if len(own) == len(every) or not every else f"{layer} ({', '.join(n.rpartition('/')[2] for n in own)})"
+    if len(own) == len(every) or not every:
+        return layers[0]
+    return f"{layers[0]} ({', '.join(name.rpartition('/')[2] for name in own)})"

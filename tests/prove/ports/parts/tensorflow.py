@@ -32,9 +32,9 @@ def build(spec, numbers, dropout=True, device="cpu", kernel="auto"):
 
 
 def loss(model, images, labels):
-    entropy = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=SMOOTHING)
     logits = model(images, training=True)
-    return entropy(tf.one_hot(labels, CLASSES, dtype=logits.dtype), logits)
+    options = {"from_logits": True, "label_smoothing": SMOOTHING, "dtype": logits.dtype.name}
+    return keras.losses.CategoricalCrossentropy(**options)(tf.one_hot(labels, CLASSES, dtype=logits.dtype), logits)
 
 
 def scores(model, images, labels):
