@@ -36,7 +36,7 @@ def show(compared: Compared, notes: Sequence[str], options: Namespace, folder: P
     terminal = Terminal()
     notes = [clean(note) for note in notes]
     here = typed if options.format == "terminal" else str  # the others are read elsewhere too
-    notes += [no_profile(here)] if options.why and not is_profiled(compared.tables) else []
+    notes += [no_profile(compared.tables, here)] if options.why and not is_profiled(compared.tables) else []
     incomplete = missing.sentences(counts(compared.loaded), here)
     if options.format == "json":
         terminal.out(to_json(compared.tables, compared.learned, compared.loaded, compared.sources, notes), end="")

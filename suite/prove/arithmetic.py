@@ -1,9 +1,11 @@
-"""Layers in NumPy, as the hypotheses of `suite.prove.causes` need them: convolution, LSTM, GELU, softmax."""
+"""Layers in NumPy, in float64 and channels last, as the formulas of `suite.prove.formulas` need them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -11,120 +13,142 @@ from numpy.lib.stride_tricks import sliding_window_view
 from suite.prove.numbers import TOLERANCE, distance
 from workloads.data.dataset import Array
 
-Padding = tuple[int, int]
+Function = Callable[[Array], Array]
+
+#: Sizes of a pooling's window, and strides of anything, that are looked for.
+POOL_SIZES, STRIDES = (2, 3, 4, 5, 7), (1, 2, 3, 4)
 
 
-def convolution(x: Array, kernel: Array, stride: int, padding: Padding) -> Array:
-    """A convolution of ``(b, ..., in)`` with ``(..., in, out)`` over one or two axes, padded alike on all of them."""
-    axes = tuple(range(1, x.ndim - 1))
-    padded = np.pad(x, ((0, 0), *[padding] * len(axes), (0, 0)))
-    windows = sliding_window_view(padded, kernel.shape[:-2], axis=axes)
-    windows = windows[:, ::stride, ::stride] if len(axes) == 2 else windows[:, ::stride]
-    form = "bijchw,hwco->bijo" if len(axes) == 2 else "bicj,jco->bio"
-    return np.asarray(np.einsum(form, windows, kernel, optimize=True))
+def sigmoid(x: Array) -> Array:
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
 
 
-def geometries(x: Array, kernel: Array, outputs: Array) -> Iterator[tuple[int, Padding]]:
-    """Every stride and padding that lead from the input's side to the output's."""
-    side, size, after = x.shape[1], kernel.shape[0], outputs.shape[1]
-    for stride in range(1, 5):
-        for before in range(size):
-            for behind in range(size):
-                if (side + before + behind - size) // stride + 1 == after:
-                    yield stride, (before, behind)
-
-
-def lstm(x: Array, kernel: Array, recurrent: Array, bias: Array) -> Array:
-    """The last state of an LSTM over ``(b, t, in)``; gates in the order input, forget, cell, output."""
-    units = len(recurrent)
-    cell = state = np.zeros((len(x), units))
-    for step in range(x.shape[1]):
-        gates = x[:, step] @ kernel + state @ recurrent + bias
-        i, f, g, o = (gates[:, k * units : (k + 1) * units] for k in range(4))
-        cell = _sigmoid(f) * cell + _sigmoid(i) * np.tanh(g)
-        state = _sigmoid(o) * np.tanh(cell)
-    return state
-
-
-def in_order(array: Array, order: tuple[int, ...]) -> Array:
-    """A tensor of an LSTM with its gates in another order."""
-    return array.reshape(*array.shape[:-1], len(order), -1)[..., order, :].reshape(array.shape)
-
-
-def gelu(x: Array) -> Array:
-    """GELU by the error function."""
+def _gelu(x: Array) -> Array:
     return np.asarray(0.5 * x * (1 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2))))
 
 
-def gelu_tanh(x: Array) -> Array:
-    """GELU by the tangent that approximates it."""
-    return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
-
-
-def cross_entropy(logits: Array, labels: Array) -> float:
-    """The mean softmax cross entropy of ``(b, classes)``."""
-    shifted = logits - logits.max(1, keepdims=True)
-    log_shares = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
-    return float(-log_shares[np.arange(len(labels)), labels].mean())
-
-
-def softmax(logits: Array) -> Array:
-    """Shares of ``(b, classes)``."""
-    exponentials = np.exp(logits - logits.max(1, keepdims=True))
-    return np.asarray(exponentials / exponentials.sum(1, keepdims=True))
-
-
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
+def softmax(x: Array, axis: int = -1) -> Array:
+    exponentials = np.exp(x - x.max(axis, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(axis, keepdims=True))
 
 
 #: What often stands between two layers, by name.
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "nothing": lambda x: x,
+ACTIVATIONS: dict[str, Function] = {
+    "no activation": lambda x: x,
     "ReLU": lambda x: np.maximum(x, 0),
-    "GELU by the error function": gelu,
-    "GELU by the tangent": gelu_tanh,
+    "GELU by the error function": _gelu,
+    "GELU by the tangent": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "GELU by the sigmoid": lambda x: x * sigmoid(1.702 * x),
     "tanh": np.tanh,
-    "SiLU": lambda x: x * _sigmoid(x),
-    "sigmoid": _sigmoid,
+    "SiLU": lambda x: x * sigmoid(x),
+    "sigmoid": sigmoid,
     "leaky ReLU of slope 0.01": lambda x: np.where(x > 0, x, 0.01 * x),
+    "leaky ReLU of slope 0.1": lambda x: np.where(x > 0, x, 0.1 * x),
     "leaky ReLU of slope 0.2": lambda x: np.where(x > 0, x, 0.2 * x),
+    "leaky ReLU of slope 0.3": lambda x: np.where(x > 0, x, 0.3 * x),
     "ELU": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
     "ReLU up to 6": lambda x: np.clip(x, 0, 6),
+    "hard swish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    "softmax": softmax,
+    "log softmax": lambda x: np.log(np.maximum(softmax(x), 1e-300)),
 }
 
 
-def passages(output: Array, after: Array) -> Iterator[Callable[[Array], Array]]:
+def convolution(x: Array, kernel: Array, stride: int, padding: tuple[int, int]) -> Array | None:
+    """A convolution of ``(b, h, w, in)`` with ``(h, w, in / groups, out)``, padded alike on axes with a larger kernel.
+
+    None where the shapes do not fit.
+    """
+    pads = [padding if size > 1 else (0, 0) for size in kernel.shape[:2]]
+    padded = np.pad(x, ((0, 0), *pads, (0, 0)))
+    groups, rest = divmod(x.shape[-1], kernel.shape[2])
+    if rest or kernel.shape[3] % groups or any(p < k for p, k in zip(padded.shape[1:3], kernel.shape, strict=False)):
+        return None
+    windows = sliding_window_view(padded, kernel.shape[:2], axis=(1, 2))[:, ::stride, ::stride]
+    windows = windows.reshape(*windows.shape[:3], groups, kernel.shape[2], *kernel.shape[:2])
+    outputs = kernel.reshape(*kernel.shape[:3], groups, -1)
+    result = np.einsum("bijgchw,hwcgo->bijgo", windows, outputs, optimize=True)
+    return np.asarray(result.reshape(*result.shape[:3], -1))
+
+
+def dilate(x: Array, stride: int, axes: int) -> Array:
+    """``(b, h, w, c)`` with zeros between, along the first of so many axes, as a transposed convolution has them."""
+    sides = [stride * (side - 1) + 1 if at < axes else side for at, side in enumerate(x.shape[1:3])]
+    wide = np.zeros((len(x), *sides, x.shape[-1]))
+    wide[:, ::stride, :: stride if axes > 1 else 1] = x
+    return wide
+
+
+def geometries(side: int, size: int, after: int) -> Iterator[tuple[int, int, int]]:
+    """Every stride, and padding before and behind, that lead from one side to another."""
+    for stride, before, behind in product(STRIDES, range(2 * size), range(2 * size)):
+        if side + before + behind >= size and (side + before + behind - size) // stride + 1 == after:
+            yield stride, before, behind
+
+
+def recurrent_states(x: Array, cell: Callable[..., tuple[Array, ...]], units: int) -> Array:
+    """The states ``(b, t, units)`` of a cell over ``(b, t, in)``, which has as many numbers of its own besides."""
+    state = memory = np.zeros((len(x), units))
+    states = []
+    for step in range(x.shape[1]):
+        state, memory = cell(x[:, step], state, memory)
+        states.append(state)
+    return np.stack(states, 1)
+
+
+def pool(x: Array, kind: str, size: int, stride: int, padding: tuple[int, int]) -> Array:
+    """A pooling of ``(b, h, w, c)``; along an axis of one there is none."""
+    lowest = -np.inf if kind == "maximum" else 0.0
+    axes = [side > 1 for side in x.shape[1:3]]
+    pads = [padding if pooled else (0, 0) for pooled in axes]
+    window = [size if pooled else 1 for pooled in axes]
+    padded = np.pad(x, ((0, 0), *pads, (0, 0)), constant_values=lowest)
+    windows = sliding_window_view(padded, window, axis=(1, 2))[:, :: stride if axes[0] else 1, :: stride if axes[1] else 1]
+    if kind.startswith("maximum"):
+        return np.asarray(windows.max((-1, -2)))
+    if kind == "mean":
+        return np.asarray(windows.mean((-1, -2)))
+    return np.asarray(pool(x, "mean", size, stride, padding) / pool(np.ones_like(x), "mean", size, stride, padding))
+
+
+def poolings(before: tuple[int, ...], after: tuple[int, ...]) -> dict[str, Function]:
+    """The poolings that lead from one shape to another, by name; flattened where the other has two axes."""
+    if before == after:
+        return {"no pooling": lambda x: x}
+    if len(before) == 3 and len(after) == 3:
+        wide = poolings((before[0], before[1], 1, before[2]), (after[0], after[1], 1, after[2]))
+        return {name: partial(lambda x, f: f(x[:, :, None])[:, :, 0], f=f) for name, f in wide.items()}
+    found: dict[str, Function] = {}
+    if len(before) != 4 or len(after) not in (2, 3, 4):
+        return found
+    flats: dict[int, Function] = {2: lambda x: x.reshape(len(x), -1), 3: lambda x: x.reshape(len(x), -1, x.shape[-1])}
+    flat = flats.get(len(after), lambda x: x)
+    if len(after) == 2 and before[-1] == after[-1]:
+        found = {"the mean of all": lambda x: x.mean((1, 2)), "the maximum of all": lambda x: x.max((1, 2))}
+    if math.prod(before[1:]) == math.prod(after[1:]) and len(after) < 4:
+        found["no pooling"] = flat
+    sides = [before[1], before[2]]
+    for size, stride in sorted(product(POOL_SIZES, STRIDES), key=lambda pair: pair[0] != pair[1]):
+        for pads in sorted(product(range(size), repeat=2), key=sum):
+            rows = [(side + sum(pads) - size) // stride + 1 if side > 1 else 1 for side in sides]
+            shapes = {2: (math.prod(rows) * before[3],), 3: (math.prod(rows), before[3]), 4: (*rows, before[3])}
+            if min(rows) < 1 or shapes[len(after)] != after[1:]:
+                continue
+            where = f"of {size} x {size}, stride {stride}, padding {pads[0]} and {pads[1]}"
+            padded = ("mean without the padding", "maximum with zeros as padding") if sum(pads) else ()
+            for kind in ("maximum", "mean", *padded):
+                way = partial(pool, kind=kind, size=size, stride=stride, padding=pads)
+                found[f"the {kind} {where}"] = partial(lambda x, f: flat(f(x)), f=way)
+    return found
+
+
+def passages(output: Array, after: Array) -> Iterator[Function]:
     """What leads from the output of a layer to the input of another (b, ...): an activation, then some pooling.
 
     Only what gives these numbers, to rounding.
     """
-    for pool in poolings(output.shape, after.shape).values():
-        for activation in ACTIVATIONS.values():
-            if all(distance(pool(activation(output[:n])), after[:n]) <= TOLERANCE for n in (1, len(after))):
-                yield lambda x, pool=pool, activation=activation: pool(activation(x))  # type: ignore[misc]
-
-
-def poolings(before: tuple[int, ...], after: tuple[int, ...]) -> dict[str, Callable[[Array], Array]]:
-    """The poolings that lead from one shape to another, by name; flattened where the other has two axes."""
-    found: dict[str, Callable[[Array], Array]] = {"none": lambda x: x} if before == after else {}
-    if len(before) == 4 and len(after) == 2 and before[-1] == after[-1]:
-        found["global mean"] = lambda x: x.mean((1, 2))
-        found["global maximum"] = lambda x: x.max((1, 2))
-    if len(before) != 4 or len(after) not in (2, 4):
-        return found
-    for size in range(1, min(before[1:3]) + 1):
-        rows, columns = before[1] // size, before[2] // size
-        if (rows, columns, before[3]) == after[1:] or (len(after) == 2 and rows * columns * before[3] == after[1]):
-
-            def windows(x: Array, size: int = size, rows: int = rows, columns: int = columns) -> Array:
-                cut = x[:, : rows * size, : columns * size]
-                return cut.reshape(len(x), rows, size, columns, size, -1)
-
-            flat: Callable[[Array], Array] = (lambda x: x.reshape(len(x), -1)) if len(after) == 2 else (lambda x: x)
-            if size > 1:
-                found[f"maximum of {size} x {size}"] = lambda x, w=windows, f=flat: f(w(x).max((2, 4)))  # type: ignore[misc]
-                found[f"mean of {size} x {size}"] = lambda x, w=windows, f=flat: f(w(x).mean((2, 4)))  # type: ignore[misc]
-            elif len(after) == 2:
-                found["none"] = flat
-    return found
+    ways = poolings(output.shape, after.shape).values()
+    for activation in ACTIVATIONS.values() if ways else ():
+        for way in (way for x in (activation(output[:1]),) for way in ways if distance(way(x), after[:1]) <= TOLERANCE):
+            if distance(way(activation(output)), after) <= TOLERANCE:
+                yield lambda x, way=way, activation=activation: way(activation(x))  # type: ignore[misc]

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from suite.prove.compare import Place
-from suite.prove.draws import Compared, compare_layers
-from suite.prove.numbers import EXPLAINED, Given, Layer, Numbers, distance, layers
+from suite.prove.layers import Layer, Pair
+from suite.worker.evidence.enlarged import are_tokens
 from workloads.data.dataset import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
-    """``one`` is the reference."""
+class Place:
+    """Where two frameworks differ first.
 
-    one: Numbers
-    other: Numbers
-    given: Given
+    ``stage`` is the check; ``layer`` the earliest layer that differs there, with ``inside`` if its own input is the
+    same, so that the layer itself differs and not what comes before it. ``tensor`` is the gradient or the weight that
+    differs most. ``scaled`` says that they differ at a larger scale only. ``reached`` is false where one side ended
+    with an error.
+    """
+
+    stage: str
+    layer: Layer | None = None
+    inside: bool = True
+    tensor: str = ""
+    scaled: bool = False
+    reached: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Two frameworks, at the scale at which they differ, and the place."""
+
+    pair: Pair
     place: Place
 
     @property
@@ -29,51 +45,36 @@ class Case:
     @cached_property
     def earlier(self) -> list[Layer]:
         """The layers that the reference calls before the one at which the sides differ."""
-        if self.layer is None:
-            return []
-        every = list(layers(self.one, self.other, self.given))
-        return every[: next(at for at, layer in enumerate(every) if layer.name == self.layer.name)]
-
-    @property
-    def before(self) -> Layer | None:
-        """The last of these."""
-        return self.earlier[-1] if self.earlier else None
+        layers = self.pair.layers
+        return layers if self.layer is None else layers[: layers.index(self.layer)]
 
     @cached_property
-    def draws(self) -> list[Compared]:
-        """The passes with dropout of both, layer by layer."""
-        return list(compare_layers(self.one, self.other, self.given))
+    def targets(self) -> tuple[Array, Array] | None:
+        """What differs in the forward pass: an output of the layer, what goes into it, or the logits."""
+        if self.layer is not None:
+            return self.layer.pair("output" if self.place.inside else "input")
+        return self.pair.one.arrays["logits"], self.pair.other.arrays["logits"]
 
-    @property
-    def sides(self) -> tuple[tuple[str, str], ...]:
-        """Both orders of the two frameworks' names, for a test that asks which side did it."""
-        a, b = self.one.framework, self.other.framework
-        return (a, b), (b, a)
+    def common(self) -> Iterator[tuple[str, Array, Layer | None]]:
+        """What the layers before gave or took alike, the nearest first, and at last the model's inputs."""
+        for layer in self.earlier[::-1]:
+            for name in ("output", "input"):
+                array = layer.common(name)
+                if array is not None and np.issubdtype(array.dtype, np.floating):
+                    yield f"the {name} of {layer.name}", array, layer if name == "output" else None
+        if self.tokens is None:
+            yield "the model's inputs", self.pair.given.batches[0][0].astype(np.float64), None
 
     @property
     def tokens(self) -> Array | None:
         """The first batch's inputs where they are tokens, (b, t), with 0 for padding."""
-        inputs = self.given.batches[0][0]
-        return inputs if inputs.ndim == 2 and np.issubdtype(inputs.dtype, np.integer) else None
+        inputs = self.pair.given.batches[0][0]
+        return inputs if are_tokens(inputs) else None
 
-
-def explains(one: Array | float, other: Array | float) -> bool:
-    """Whether a hypothesis comes as near as it must."""
-    return distance(one, other) <= EXPLAINED
-
-
-def factor(one: Array, other: Array) -> float | None:
-    """The number by which ``other`` is ``one`` everywhere; None if there is none, or it is 1."""
-    a, b = np.asarray(one, np.float64).ravel(), np.asarray(other, np.float64).ravel()
-    if a.shape != b.shape or not np.linalg.norm(a):
-        return None
-    ratio = float(a @ b / (a @ a))
-    return ratio if explains(b, ratio * a) and abs(ratio - 1) > EXPLAINED and ratio else None
-
-
-def whole_number(ratio: float | None) -> int:
-    """The whole number above 1 that this ratio or its inverse is; 0 if it is none."""
-    for value in (ratio, 1 / ratio) if ratio else ():
-        if value > 1.5 and abs(value - round(value)) < 1e-6 * value:
-            return round(value)
-    return 0
+    @property
+    def few(self) -> list[int]:
+        """Samples on which a formula is tried first: those with the fewest and with the most words."""
+        if self.tokens is None:
+            return [0, 1]
+        order = np.argsort(np.count_nonzero(self.tokens, axis=1), kind="stable")
+        return [int(order[0]), int(order[-1])]

@@ -1,101 +1,176 @@
-"""Known mistakes in ports: each with a test of its hypothesis on the numbers of both sides.
+"""What makes two sides differ, named only where it explains the numbers: the causes, and where each is looked for.
 
-A cause is named only where its hypothesis explains the numbers to `EXPLAINED`, for example if transposing the kernel
-makes the layer agree. A test returns what it found in words, or nothing. It gets a `Case`; which of the two sides has
-the mistake is the user's to know, so the words name both.
+Most are found by one loop over formulas (`suite.prove.search`): whatever a formula can do in two ways is a cause.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
 
 from suite.prove.case import Case
-from suite.prove.hypotheses import (
-    attention,
-    between,
-    dropout,
-    inputs,
-    kernels,
-    losses,
-    normalisation,
-    recurrent,
-    training,
-)
+from suite.prove.draws import first_differing
+from suite.prove.formulas import attention, between, inside, training
+from suite.prove.numbers import TOLERANCE, distance
+from suite.prove.search import Change, Formula, find_change
+from workloads.data.dataset import Array
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A mistake: its name, the check at which it shows, its test, and how to mend it."""
+    """A mistake by its name, and how to mend it."""
 
     name: str
-    stages: tuple[str, ...]
-    test: Callable[[Case], str]
     remedy: str
 
 
-FORWARD, LOSS, GRADIENTS, EVALUATION, DROPOUT = ("logits",), ("loss",), ("gradients",), ("evaluation",), ("dropout",)
-STEPS = ("three steps", "parameters trained")
+REMEDIES = {
+    "layout of a kernel": "transpose the kernel where weights are imported, and keep its canonical order",
+    "order of a flattened input": "move the channels last before flattening",
+    "order of gates": "reorder the gates where weights are imported",
+    "reset gate": "multiply by the reset gate at the same place in both",
+    "update gate": "let the update gate keep the old state in both, or exchange it where weights are imported",
+    "bias of the forget gate": "add 1 where the weights are drawn, not in the layer",
+    "direction": "read the words in the same direction",
+    "bias twice": "drop one of the two biases, or keep it at zero and untrained",
+    "bias missing": "add the bias",
+    '"same" padding with stride 2': "pad explicitly on both sides",
+    "causal kernel": "pad before the first position in both, or on both sides",
+    "padding": "pad by the same numbers",
+    "alignment": "crop the transposed convolution at the same places",
+    "epsilon": "set epsilon; the frameworks' defaults differ",
+    "place of epsilon": "add epsilon at the same place",
+    "biased variance": "divide by n in both, or by n - 1 in both",
+    "normalised axes": "normalise over the same axes, by the batch's own statistics in training",
+    "centring": "subtract the mean in both, or in neither",
+    "scale": "multiply by the scale itself, or by 1 more, in both",
+    "attention mask": "attend to the same positions in both",
+    "softmax axis": "take the softmax over the keys",
+    "temperature": "divide the scores by the root of a head's width, once",
+    "swapped projections": "give queries, keys and values their own kernels",
+    "attention heads": "split and join the heads in the same way",
+    "positions": "begin at the same row for the same word",
+    "scaled embedding": "multiply by the root of the width in both, or not",
+    "lost residual": "add the input of the branch to its output",
+    "another residual": "add the same in both",
+    "masked padding": "leave padded positions out of the mean, and out of the divisor",
+    "sum for mean": "divide by the number of values",
+    "pooling": "pool in the same way: window, stride, padding, and what the padding counts for",
+    "form of GELU": "choose the same form; approximate=False is exact",
+    "activation": "choose the same activation",
+    "activation of the sum": "choose the same activation after the sum",
+    "scale of the inputs": "normalise the inputs in the same way",
+    "float32": "compute it in the weights' type: cast the inputs first, and give Keras' losses a dtype",
+    "softmax twice": "give the loss logits where it expects them",
+    "label smoothing": "smooth the labels by the same share in both, or not",
+    "weight decay": "leave the decay to the spec's optimizer",
+    "no gradient": "remove the detach or stop_gradient before this tensor",
+    "not trained": "hand this tensor to the optimizer",
+    "momentum convention": "PyTorch's momentum is one minus the others'",
+    "momentum": "take the same share of the batch's statistics",
+    "dropout in evaluation": "switch dropout off in evaluation",
+    "answers": "score an answer as right if the largest logit is the label's",
+    "shared draws": "draw anew for every sample, position and head, and in every pass (flax: broadcast_dropout=False)",
+    "place of dropout": "drop at the same place in both",
+    "dropout missing": "have it in both, in training mode, or in neither",
+    "rate for keep": "give the share that is dropped",
+    "rate of dropout": "give both the spec's rate",
+    "dropout unscaled": "divide what is kept by 1 - rate in training",
+}
+CAUSES = tuple(Cause(name, remedy) for name, remedy in REMEDIES.items())
 
-TRANSPOSE = "transpose the kernel where weights are imported"
-ONE_BIAS = "drop one of the two biases, or keep it at zero and untrained"
-MEAN = "divide by the number of values"
-MASK = "leave padded positions out of the mean, and out of the divisor"
+#: Less than this rounding to float32 moves anything by.
+NARROW = 1e-5
 
-#: In this order; a case may fit several.
-CAUSES = (
-    Cause("layout of a kernel", FORWARD, kernels.transposed, TRANSPOSE),
-    Cause("layout of a kernel", FORWARD, kernels.turned, "keep the kernel's order: height, width, in, out"),
-    Cause("order of a flattened input", FORWARD, inputs.flattened, "move the channels last before flattening"),
-    Cause("order of gates", FORWARD, recurrent.gates, "reorder the gates where weights are imported"),
-    Cause("bias twice", FORWARD, kernels.bias_twice, ONE_BIAS),
-    Cause("bias twice", FORWARD, recurrent.bias_twice, ONE_BIAS),
-    Cause("bias twice", FORWARD, inputs.bias_twice, ONE_BIAS),
-    Cause("bias missing", FORWARD, kernels.bias_missing, "add the bias"),
-    Cause("bias missing", FORWARD, recurrent.bias_missing, "add the bias"),
-    Cause('"same" padding with stride 2', FORWARD, kernels.padding, "pad explicitly on both sides"),
-    Cause("epsilon", FORWARD, normalisation.epsilon, "set epsilon; the frameworks' defaults differ"),
-    Cause("biased variance", FORWARD, normalisation.variance, "divide by n in both, or by n - 1 in both"),
-    Cause("causal kernel", FORWARD, kernels.causal, "pad before the first position in both, or on both sides"),
-    Cause("attention mask", FORWARD, attention.mask, "attend to the same positions in both"),
-    Cause("softmax axis", FORWARD, attention.axis, "take the softmax over the keys"),
-    Cause("temperature", FORWARD, attention.temperature, "divide the scores by the root of a head's width, once"),
-    Cause("swapped projections", FORWARD, attention.projections, "give queries, keys and values their own kernels"),
-    Cause("attention heads", FORWARD, attention.heads, "split and join the heads in the same way"),
-    Cause("positions", FORWARD, between.positions, "begin at the same row for the same word"),
-    Cause("scaled embedding", FORWARD, between.scaled_embedding, "multiply by the root of the width in both, or not"),
-    Cause("lost residual", FORWARD, between.lost_residual, "add the input of the branch to its output"),
-    Cause("another residual", FORWARD, between.another_residual, "add the same in both"),
-    Cause("masked padding", FORWARD, between.masked, MASK),
-    Cause("sum for mean", FORWARD, inputs.summed, MEAN),
-    Cause("pooling", FORWARD, between.pooling, "pool in the same way"),
-    Cause("form of GELU", FORWARD, between.gelu_form, "choose the same form; approximate=False is exact"),
-    Cause("activation", FORWARD, between.activation, "choose the same activation"),
-    Cause("scale of the inputs", FORWARD, inputs.rescaled, "normalise the inputs in the same way"),
-    Cause("sum for mean", LOSS, losses.summed, MEAN),
-    Cause("softmax twice", LOSS, losses.softmax_twice, "give the loss logits where it expects them"),
-    Cause("masked padding", LOSS, losses.masked, MASK),
-    Cause("sum for mean", GRADIENTS, training.summed, MEAN),
-    Cause("no gradient", GRADIENTS, training.stopped, "remove the detach or stop_gradient before this tensor"),
-    Cause("bias twice", STEPS, training.bias_twice, ONE_BIAS),
-    Cause("not trained", STEPS, training.frozen, "hand this tensor to the optimizer"),
-    Cause("momentum convention", EVALUATION, normalisation.momentum, "PyTorch's momentum is one minus the others'"),
-    Cause("momentum", EVALUATION, normalisation.another_momentum, "take the same share of the batch's statistics"),
-    Cause("biased variance", EVALUATION, normalisation.running, "multiply the running variance by n / (n - 1)"),
-    Cause("dropout in evaluation", EVALUATION, dropout.in_evaluation, "switch dropout off in evaluation"),
-    Cause("shared draws", DROPOUT, dropout.shared, "draw anew for every sample and every pass"),
-    Cause("place of dropout", DROPOUT, dropout.elsewhere, "drop at the same place in both"),
-    Cause("dropout missing", DROPOUT, dropout.missing, "have it in both, in training mode, or in neither"),
-    Cause("rate for keep", DROPOUT, dropout.rate_for_keep, "give the share that is dropped"),
-    Cause("rate of dropout", DROPOUT, dropout.another_rate, "give both the spec's rate"),
-    Cause("dropout unscaled", DROPOUT, dropout.unscaled, "divide what is kept by 1 - rate in training"),
-)
+#: What a formula calls otherwise than the causes.
+SAME_AS = {"layout of heads": "attention heads", "order of heads": "attention heads"}
 
 
 def find_causes(case: Case) -> list[tuple[Cause, str]]:
-    """The causes that explain the numbers, with what was found; each name once."""
+    """The causes that explain the numbers, with the ways of both sides; each name once."""
     found: dict[str, tuple[Cause, str]] = {}
-    for cause in CAUSES if case.place.reached else ():
-        if case.place.stage in cause.stages and cause.name not in found and (words := cause.test(case)):
-            found[cause.name] = cause, words
+    for change in _find(case) if case.place.reached else ():
+        name = _name(change)
+        words = "; ".join(f"{side}: {way}" for side, way in zip(case.pair.names, (change.one, change.other), strict=True))
+        found.setdefault(name, (Cause(name, REMEDIES[name]), words))
     return list(found.values())
+
+
+def _find(case: Case) -> Iterator[Change]:
+    stage, sides = case.place.stage, case.pair.sides
+    if stage == "logits" and case.targets is not None:
+        formulas = [inside.formulas(case)] if case.place.inside and case.layer else [between.formulas(case)]
+        change = _first(chain(attention.formulas(case), *formulas), case.targets, case.few)
+        yield from [change] if change else [*between.transformations(case), *_find_narrow(*case.targets)]
+    elif stage == "loss":
+        one, other = (np.array([float(side.arrays["loss"])]) for side in sides)
+        change = _first(training.loss(case), (one, other))
+        decays = [each for each in training.gradients(case) if each.what == "weight decay"]
+        yield from [change] if change else decays or _find_narrow(one, other)
+    elif stage == "gradients":
+        yield from training.gradients(case)
+    elif stage in ("three steps", "parameters trained"):
+        yield from training.steps(case)
+    elif stage == "evaluation":
+        yield from _evaluation(case)
+    elif stage == "dropout" and (differing := first_differing(case.pair)) and differing.change.what:
+        yield differing.change
+
+
+def _first(
+    formulas: Iterable[Formula], targets: tuple[Array, Array], few: list[int] | None = None
+) -> Change | None:
+    return next((change for formula in formulas if (change := find_change(formula, targets, few))), None)
+
+
+def _find_narrow(one: Array, other: Array) -> Iterator[Change]:
+    """Whether one side has numbers of float32 alone, and the other not."""
+    narrow = [bool(np.array_equal(side, side.astype(np.float32))) for side in (one, other)]
+    if narrow[0] != narrow[1] and distance(one, other) < NARROW:
+        yield Change("float32", *("float32" if each else "float64" for each in narrow))
+
+
+def _evaluation(case: Case) -> Iterator[Change]:
+    sides = case.pair.sides
+    stays = [
+        "evaluation/dropout" in side.arrays and distance(*_twice(side.arrays)) > TOLERANCE for side in sides
+    ]
+    if any(stays):
+        yield Change("dropout in evaluation", *("dropout on" if on else "dropout off" for on in stays))
+    if case.layer and (means := case.layer.pair("mean")) and (variances := case.layer.pair("variance")):
+        one, other = (np.stack([mean, variance]) for mean, variance in zip(means, variances, strict=True))
+        if one.shape == other.shape and (change := _first(training.statistics(case), (one, other))):
+            yield change
+    shares = [float(side.arrays["evaluation/likeliest"].mean()) for side in sides if "evaluation/likeliest" in side.arrays]
+    if not case.layer and len(shares) == 2 and abs(shares[0] - shares[1]) > 0.5:
+        yield Change("answers", *(f"{share:.0%} of the likeliest labels right" for share in shares))
+
+
+def _twice(arrays: dict[str, Array]) -> tuple[Array, Array]:
+    return arrays["evaluation/dropout"], arrays["evaluation/again"]
+
+
+def _name(change: Change) -> str:
+    """The cause: what was changed, or a more particular name by the ways of both sides."""
+    what, ways = SAME_AS.get(change.what, change.what), {change.one, change.other}
+    if what == "activation" and all(way.startswith("GELU") for way in ways):
+        return "form of GELU"
+    if what == "bias":
+        return "bias missing" if any(way.startswith("no bias") for way in ways) else "bias twice"
+    if what == "residual":
+        return "lost residual" if "nothing" in ways else "another residual"
+    if what == "padding":
+        same_stride = len({way.partition(",")[0] for way in ways}) == 1
+        if same_stride and not any(way.startswith("stride 1,") for way in ways):
+            return '"same" padding with stride 2'
+        return "causal kernel" if same_stride and any(way.endswith(" 0 behind") for way in ways) else "padding"
+    if what == "pooling" and any("position" in way or "words" in way for way in ways):
+        kinds = {"mean" if "divided" in way else way.split()[1] for way in ways}
+        return "masked padding" if len(kinds) == 1 else "pooling"
+    if what == "momentum":
+        shares = [float(way.split()[0]) for way in (change.one, change.other)]
+        return "momentum convention" if abs(sum(shares) - 1) < 1e-3 else "momentum"
+    return what

@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from suite.prove.draws import compare_layers, silent
-from suite.prove.numbers import TOLERANCE, Given, Layer, Numbers, distance, distances, layers, same
+import numpy as np
+
+from suite.prove.case import Place
+from suite.prove.draws import first_differing, silent
+from suite.prove.layers import Layer, Pair
+from suite.prove.numbers import TOLERANCE, Given, Numbers, distance, distances, same
+from suite.worker.evidence.enlarged import SCALE
 from workloads.data.dataset import Array
+
+#: At a larger scale, by how many times a change of all weights by a few roundings the answers may differ; and how much
+#: of them that may be, above which nothing is compared there.
+AMPLIFIED, CHAOTIC = 10.0, 1e-3
 
 
 @dataclass(frozen=True)
 class Check:
     """One line of the table: ``same`` is None where a side could not be compared; ``detail`` says what differs.
 
-    ``seen`` is False where there should be something to compare and neither side shows it.
+    ``seen`` is False where there should be something to compare and neither side shows it, ``failed`` where a side
+    ended with an error.
     """
 
     name: str
@@ -22,158 +32,185 @@ class Check:
     deviation: float | None = None
     detail: str = ""
     seen: bool = True
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where two frameworks differ first.
-
-    ``stage`` is the check; ``layer`` the earliest layer that differs there, with ``inside`` if its own input is the
-    same, so that the layer itself differs and not what comes before it. ``tensor`` is the gradient or the weight that
-    differs most. ``reached`` is false where one side ended with an error.
-    """
-
-    stage: str
-    layer: Layer | None = None
-    inside: bool = True
-    tensor: str = ""
-    reached: bool = True
+    failed: bool = False
 
 
 def checks(one: Numbers, other: Numbers, given: Given) -> list[Check]:
     """All checks of ``other`` against ``one``, in the order in which a mistake shows."""
-    compared: list[tuple[str, Callable[[], Check]]] = [
-        ("weights", lambda: _weights(other, given)),
-        ("parameters trained", lambda: _compare_trained(one, other)),
-        ("logits", lambda: _arrays("logits", one, other)),
-        ("loss", lambda: _arrays("loss", one, other)),
-        ("gradients", lambda: _tensors("gradients", one.group("gradients"), other.group("gradients"))),
-        ("three steps", lambda: _steps(one, other)),
-        ("evaluation", lambda: _evaluation(one, other)),
-        ("dropout", lambda: _dropout(one, other, given)),
-    ]
-    needs = ("weights", "trained", "logits", "loss", "gradients", "after", "evaluation/after", "evaluation/dropout")
-    found = []
-    for (name, compute), need in zip(compared, needs, strict=True):
-        stuck = next((side for side in (one, other) if need != "trained" and not side.has(need)), None)
+    pair, found = Pair(one, other, given), list[Check]()
+    for name, need, compare in CHECKS:
+        stuck = next((side for side in (one, other) if not side.has(need)), None)
         if stuck is None:
-            found.append(compute())
+            found.append(compare(name, pair))
+        elif any(check.failed for check in found):
+            found.append(Check(name, None))
         else:
             error = stuck.failed.get("error", "nothing")
-            first = all(check.same is not None for check in found)
-            found.append(Check(name, False if first else None, None, f"{stuck.framework}: {error}" if first else ""))
+            found.append(Check(name, False, detail=f"{stuck.framework}: {error}", failed=True))
     return found
 
 
-def first_difference(one: Numbers, other: Numbers, given: Given, found: list[Check]) -> Place | None:
+def first_difference(pair: Pair, found: list[Check]) -> Place | None:
     """Where the two differ first; None if they do not."""
-    failed = next((check for check in found if check.same is False), None)
-    if failed is None:
+    check = next((check for check in found if check.same is False), None)
+    if check is None:
         return None
-    if failed.deviation is None and failed.name not in ("parameters trained", "dropout"):
-        return Place(failed.name, reached=False)
-    layer, tensor = None, ""
-    if failed.name in ("weights", "logits", "loss") and (place := _first_layer(one, other, given)):
+    name, layer, tensor = check.name, None, ""
+    if check.failed:
+        return Place(name, reached=False)
+    if name in ("weights", "logits") and (place := _first_layer(pair)):
         return place
-    if failed.name == "weights":
-        tensor = _worst(given.weights, other.group("weights"))
-    elif failed.name in ("gradients", "three steps"):
-        group = "gradients" if failed.name == "gradients" else "first"
-        tensor = _worst(movements(one, group, given), movements(other, group, given))
-    elif failed.name == "evaluation":
-        layer = _first_statistics(one, other, given)
-    elif failed.name == "dropout":
-        layer = next((each.layer for each in compare_layers(one, other, given) if each.words), None)
-    return Place(failed.name, layer, tensor=tensor)
+    if name == "weights":
+        tensor = _worst(pair.given.weights, pair.other.group("weights"))
+    elif name in ("gradients", "three steps"):
+        group = "gradients" if name == "gradients" else "first"
+        tensor = _worst(*(pair.moved(side, group) for side in pair.sides))
+    elif name == "evaluation":
+        layer = _first_statistics(pair)
+    elif name == "larger scale":
+        return _first_at_scale(pair.scaled)
+    elif name == "dropout" and (differing := first_differing(pair)):
+        layer = differing.layer
+    return Place(name, layer, tensor=tensor)
 
 
-def movements(numbers: Numbers, group: str, given: Given) -> dict[str, Array]:
-    """Gradients, or how far the weights moved up to ``first`` or ``after``."""
-    tensors = numbers.group(group)
-    return (
-        tensors
-        if group == "gradients"
-        else {name: array - given.weights[name] for name, array in tensors.items() if name in given.weights}
-    )
+def _compare_weights(name: str, pair: Pair) -> Check:
+    given, exported = pair.given.weights, pair.other.group("weights")
+    for tensor in [*given, *exported]:
+        if tensor not in exported or tensor not in given:
+            side = "lacks" if tensor not in exported else "has"
+            return Check(name, False, None, f"{pair.other.framework} {side} the tensor {tensor}")
+        if exported[tensor].shape != given[tensor].shape:
+            shapes = f"{exported[tensor].shape} in {pair.other.framework}, {given[tensor].shape} in the spec"
+            return Check(name, False, None, f"{tensor} is {shapes}")
+    return _compare_gaps(name, {tensor: distance(given[tensor], exported[tensor]) for tensor in given})
 
 
-def _weights(other: Numbers, given: Given) -> Check:
-    exported = other.group("weights")
-    for name in [*given.weights, *exported]:
-        if name not in exported or name not in given.weights:
-            side = "lacks" if name not in exported else "has"
-            return Check("weights", False, None, f"{other.framework} {side} the tensor {name}")
-        if exported[name].shape != given.weights[name].shape:
-            shapes = f"{exported[name].shape} in {other.framework}, {given.weights[name].shape} in the spec"
-            return Check("weights", False, None, f"{name} is {shapes}")
-    return _tensors("weights", given.weights, exported)
+def _compare_trained(name: str, pair: Pair) -> Check:
+    one, other = (side.facts["trained"] for side in pair.sides)
+    words = "" if one == other else f"{one:,} in {pair.names[0]}, {other:,} in {pair.names[1]}"
+    return Check(name, not words, None, words or f"{one:,}")
 
 
-def _compare_trained(one: Numbers, other: Numbers) -> Check:
-    counts = one.facts.get("trained"), other.facts.get("trained")
-    if None in counts:
-        return Check("parameters trained", None)
-    words = "" if counts[0] == counts[1] else f"{counts[0]:,} in {one.framework}, {counts[1]:,} in {other.framework}"
-    return Check("parameters trained", not words, None, words or f"{counts[0]:,}")
+def _compare_logits(name: str, pair: Pair) -> Check:
+    one, other = (side.arrays["logits"] for side in pair.sides)
+    gap = distance(one, other)
+    return Check(name, gap <= TOLERANCE, gap, "" if one.shape == other.shape else f"shape {one.shape} against {other.shape}")
 
 
-def _arrays(name: str, one: Numbers, other: Numbers) -> Check:
-    gap = distance(one.arrays[name], other.arrays[name])
-    detail = ""
-    if one.arrays[name].shape != other.arrays[name].shape:
-        detail = f"shape {one.arrays[name].shape} against {other.arrays[name].shape}"
-    elif name == "loss":
-        detail = f"{float(one.arrays[name]):.6g} against {float(other.arrays[name]):.6g}" if gap > TOLERANCE else ""
-    return Check(name, gap <= TOLERANCE, gap, detail)
+def _compare_loss(name: str, pair: Pair) -> Check:
+    one, other = (float(side.arrays["loss"]) for side in pair.sides)
+    gap = distance(one, other)
+    return Check(name, gap <= TOLERANCE, gap, f"{one:.6g} against {other:.6g}" if gap > TOLERANCE else "")
 
 
-def _tensors(name: str, one: Mapping[str, Array], other: Mapping[str, Array]) -> Check:
-    gaps = distances(one, other)
+def _compare_gradients(name: str, pair: Pair) -> Check:
+    return _compare_gaps(name, distances(*(side.group("gradients") for side in pair.sides)))
+
+
+def _compare_steps(name: str, pair: Pair) -> Check:
+    losses = distance(*(side.arrays["losses"] for side in pair.sides))
+    weights = _compare_gaps(name, distances(*(side.group("after") for side in pair.sides)))
+    return Check(name, False, losses, "the losses") if weights.same and losses > TOLERANCE else weights
+
+
+def _compare_gaps(name: str, gaps: Mapping[str, float]) -> Check:
     worst = max(gaps, key=lambda tensor: gaps[tensor], default="")
     gap = gaps.get(worst, 0.0)
     return Check(name, gap <= TOLERANCE, gap, f"{worst} most" if gap > TOLERANCE else "")
 
 
-def _steps(one: Numbers, other: Numbers) -> Check:
-    losses = distance(one.arrays["losses"], other.arrays["losses"])
-    weights = _tensors("three steps", one.group("after"), other.group("after"))
-    if weights.same and losses > TOLERANCE:
-        return Check("three steps", False, losses, "the losses")
-    return weights
-
-
-def _evaluation(one: Numbers, other: Numbers) -> Check:
-    for side in (one, other):
+def _compare_evaluation(name: str, pair: Pair) -> Check:
+    for side in pair.sides:
         start, dropped = side.arrays["evaluation/start"], side.arrays.get("evaluation/dropout")
         if dropped is not None and distance(start, dropped) > TOLERANCE:
             detail = f"{side.framework}'s is another with dropout than without"
-            return Check("evaluation", False, distance(start, dropped), detail)
-    gap = distance(one.arrays["evaluation/after"], other.arrays["evaluation/after"])
-    return Check("evaluation", gap <= TOLERANCE, gap)
+            return Check(name, False, distance(start, dropped), detail)
+    return _compare_answers(name, *(side.group("evaluation") for side in pair.sides))
 
 
-def _dropout(one: Numbers, other: Numbers, given: Given) -> Check:
-    words = next(
-        (f"{each.words}, before {each.layer.name}" for each in compare_layers(one, other, given) if each.words), ""
-    )
-    if not words and (unseen := silent(one, other, given)):
-        rates = " and ".join(f"{rate:g}" for rate in given.dropout)
-        return Check(
-            "dropout", None, None, f"no draw of {' nor '.join(unseen)}, though the spec has {rates}", seen=False
-        )
-    return Check("dropout", not words, None, words)
+def _compare_answers(
+    name: str, one: Mapping[str, Array], other: Mapping[str, Array], bound: float = TOLERANCE
+) -> Check:
+    """The losses of some samples, and which answers are right, by the samples' labels and by the likeliest."""
+    losses = one["after"], other["after"]
+    gap = distance(*losses, np.sqrt(losses[0].size))  # losses of a sure model are rounding
+    if gap > bound:
+        return Check(name, False, gap)
+    for answers, labels in (("right", "their labels"), ("likeliest", "the likeliest labels")):
+        pair = one.get(answers), other.get(answers)
+        if pair[0] is not None and pair[1] is not None and distance(*pair) > TOLERANCE:
+            count = np.count_nonzero(np.abs(pair[0] - pair[1]) > TOLERANCE)
+            return Check(name, False, None, f"whether {count} of {len(pair[0])} samples are right, by {labels}")
+    return Check(name, True, gap)
 
 
-def _first_layer(one: Numbers, other: Numbers, given: Given) -> Place | None:
-    for layer in layers(one, other, given):
-        if not same(layer.pair("output")):
-            return Place("logits", layer, inside=same(layer.pair("input")))
+def _compare_at_scale(name: str, pair: Pair) -> Check:
+    one, other = (side.arrays for side in pair.scaled.sides)
+    if not any(np.isfinite(side[array]).all() for side in (one, other) for array in ("logits", "loss", "after")):
+        return Check(name, True, None, "not finite, and not compared")
+    bound = _find_bound(pair.scaled)
+    if bound > CHAOTIC:
+        return Check(name, True, None, "chaotic, and not compared")
+    for what, least in (("logits", 0.0), ("loss", 1.0)):
+        gap = distance(one[what], other[what], least)
+        if gap > bound:
+            return Check(name, False, gap, f"{what} with inputs and weights {SCALE} times as large")
+    return _compare_answers(name, one, other, bound)
+
+
+def _find_bound(scaled: Pair) -> float:
+    """How far answers at a larger scale may differ, where some roundings move them by as much as was measured."""
+    noise = max(distance(side.arrays["logits"], side.arrays["again"]) for side in scaled.sides)
+    return max(TOLERANCE, AMPLIFIED * noise)
+
+
+def _compare_dropout(name: str, pair: Pair) -> Check:
+    if differing := first_differing(pair):
+        ways = zip(pair.names, (differing.change.one, differing.change.other), strict=True)
+        return Check(name, False, None, f"{', '.join(' '.join(way) for way in ways)}, before {differing.layer.name}")
+    if unseen := silent(pair):
+        rates = " and ".join(f"{rate:g}" for rate in pair.given.dropout)
+        return Check(name, None, None, f"no draw of {' nor '.join(unseen)}, though the spec has {rates}", seen=False)
+    return Check(name, True)
+
+
+#: Each check with what it needs of both sides.
+CHECKS: tuple[tuple[str, str, Callable[[str, Pair], Check]], ...] = (
+    ("weights", "weights", _compare_weights),
+    ("parameters trained", "trained", _compare_trained),
+    ("logits", "logits", _compare_logits),
+    ("loss", "loss", _compare_loss),
+    ("gradients", "gradients", _compare_gradients),
+    ("three steps", "after", _compare_steps),
+    ("evaluation", "evaluation/after", _compare_evaluation),
+    ("dropout", "evaluation/again", _compare_dropout),
+    ("larger scale", "scaled/again", _compare_at_scale),
+)
+
+
+def _first_at_scale(pair: Pair) -> Place:
+    """The place at a larger scale, with the stage that shows it."""
+    bound = _find_bound(pair)
+    if place := _first_layer(pair, bound, scaled=True):
+        return place
+    gaps = {what: distance(*(side.arrays[what] for side in pair.sides)) for what in ("logits", "loss")}
+    return Place(next((what for what, gap in gaps.items() if gap > bound), "evaluation"), scaled=True)
+
+
+def _first_layer(pair: Pair, tolerance: float = TOLERANCE, scaled: bool = False) -> Place | None:
+    for layer in pair.layers:
+        alike = same(layer.pair("input"), tolerance)
+        if not same(layer.pair("output"), tolerance) or not alike:
+            return Place("logits", layer, inside=alike, scaled=scaled)
     return None
 
 
-def _first_statistics(one: Numbers, other: Numbers, given: Given) -> Layer | None:
-    for layer in layers(one, other, given):
-        if not (same(layer.pair("mean")) and same(layer.pair("variance"))):
+def _first_statistics(pair: Pair) -> Layer | None:
+    for layer in pair.layers:
+        mean, variance = layer.pair("mean"), layer.pair("variance")
+        size = float(np.linalg.norm(np.sqrt(np.abs(variance[0])))) if variance else 0.0
+        if not same(variance) or (mean and distance(*mean, size) > TOLERANCE):
             return layer
     return None
 

@@ -1,29 +1,33 @@
 """Dropout by its draws, which no two frameworks have in common: what they do to the input of each layer.
 
-Compared are the share that is dropped, the factor of what is kept, whether samples have masks of their own, and the
-spread over the passes. The spread is seen before a residual addition too, where nothing is zero.
+Compared are the share that is dropped, the factor of what is kept, the spread over the passes, which is seen before a
+residual addition too, where nothing is zero, and whether samples, positions or heads have draws of their own.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from suite.prove.arithmetic import passages
-from suite.prove.numbers import TOLERANCE, Given, Layer, Numbers, distance, layers
+from suite.prove.layers import Layer, Pair
+from suite.prove.numbers import TOLERANCE, distance
+from suite.prove.search import Change
 from workloads.data.dataset import Array
 
 #: Of a share that differs by chance: so many standard deviations, and as much in any case.
 DEVIATIONS, LEAST_SHARE = 6.0, 0.02
 #: The same of the logarithm of a spread, whose deviation is that of a few passes.
 SPREAD_DEVIATIONS, LEAST_SPREAD = 8.0, 0.1
-#: Squared correlations of independent draws are 1 / (passes - 1) on average, those of a shared mask 1.
-SHARED, LEAST_PAIRS = 0.25, 50
-#: The largest relative spread of what rounding alone changes, squared.
-ROUNDING = 1e-20
+#: How much more alike draws must be than those of the other side, and in standard deviations, which are estimated to be
+#: larger than they are; numbers that show it; positions that are looked at.
+LEAST_ALIKE, ALIKE_DEVIATIONS, LEAST_PAIRS, POSITIONS = 0.02, 5.0, 50, 64
+#: The largest relative difference that is of rounding, in float32 too.
+ROUNDING = 1e-5
 #: How far back the parts of a layer's input are looked for.
 NEAR = 3
 
@@ -50,7 +54,16 @@ class Mask:
 
     @property
     def drops(self) -> bool:
-        return self.share > 0 or abs(self.scale - 1) > 1e-6
+        return self.share > 0 or abs(self.scale - 1) > ROUNDING
+
+    @property
+    def rate(self) -> float:
+        """The rate that scales by 1 / (1 - rate); 0 where the share that is dropped is not near it."""
+        rate = 1 - 1 / self.scale if self.drops and self.scale > 1 else 0.0
+        return rate if abs(rate - self.share) < 0.1 else 0.0
+
+    def __str__(self) -> str:
+        return f"drops {self.rate or self.share:.1%} of {self.of}" if self.drops else "drops nothing"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +87,7 @@ class Draws:
     def spread(self) -> float:
         """The variance over the passes by the mean square; 0 where it is of rounding."""
         value = float(self.passes.var(0, ddof=1).mean() / max(float((self.plain**2).mean()), 1e-300))
-        return value if value > ROUNDING else 0.0
+        return value if value > ROUNDING**2 else 0.0
 
     @cached_property
     def spread_error(self) -> float:
@@ -86,24 +99,9 @@ class Draws:
     @cached_property
     def repeated(self) -> bool:
         """Whether two passes have the same draws, which are some."""
-        if np.count_nonzero(self.plain) < LEAST_PAIRS or np.array_equal(self.passes[0], self.plain):
+        if np.count_nonzero(self.plain) < LEAST_PAIRS or distance(self.passes[0], self.plain) <= ROUNDING:
             return False
         return len({each.tobytes() for each in self.passes}) < len(self.passes)
-
-    @cached_property
-    def shared(self) -> dict[str, float]:
-        """The mean squared correlation over the passes between neighbours along the batch and along the positions."""
-        draws = self.mask.kept if self.mask and self.mask.drops else self.passes
-        centred = np.nan_to_num(draws - draws.mean(0))
-        norms = np.sqrt((centred**2).sum(0))
-        unit = np.divide(centred, norms, out=np.zeros_like(centred), where=norms > 1e-9 * norms.max(initial=0.0))
-        found = {}
-        for name, axes in (("samples", (1,)), ("positions", tuple(range(2, unit.ndim - 1)))):
-            products = [(unit * np.roll(unit, 1, axis)).sum(0) ** 2 for axis in axes if unit.shape[axis] > 1]
-            pairs = [each[each > 0] for each in products]  # a number that no pass changes has no correlation
-            if pairs and min(each.size for each in pairs) >= LEAST_PAIRS:
-                found[name] = float(max(each.mean() for each in pairs))
-        return found
 
     @cached_property
     def zeros(self) -> float:
@@ -119,6 +117,30 @@ class Draws:
         masks = [mask for mask in self._masks() if mask is not None]
         return next((mask for mask in masks if not mask.drops), masks[0] if masks else None)
 
+    def alike(self, shape: tuple[int, ...]) -> dict[str, tuple[float, float]]:
+        """How alike draws are along each axis, 0 for those of their own and 1 for one mask, and its standard deviation.
+
+        Which passes are near to each other depends on the draws alone, so that it is compared, whatever is made of
+        them: between samples, positions, and the two halves of the numbers, which hold different heads.
+        """
+        draws = self.mask.kept if self.mask and self.mask.drops else self.passes
+        centred = np.nan_to_num(draws - draws.mean(0))
+        norms = np.sqrt((centred**2).sum(0))
+        unit = np.divide(centred, norms, out=np.zeros_like(centred), where=norms > ROUNDING * norms.max(initial=0.0))
+        if np.count_nonzero(unit.any(0)) < LEAST_PAIRS:
+            return {}
+        width = shape[-1] if unit[0, 0].size % shape[-1] == 0 else unit.shape[-1]
+        halves = 2 if width % 2 == 0 and width >= 8 else 1
+        unit = unit.reshape(*unit.shape[:2], -1, halves, width // halves)
+        unit = unit[:, :, :: -(-unit.shape[2] // POSITIONS)]
+        near = np.einsum("psthd,qsthd->sthpq", unit, unit)[..., *np.triu_indices(len(unit), 1)]
+        near -= near.mean(-1, keepdims=True)
+        sizes = np.linalg.norm(near, axis=-1, keepdims=True)
+        near = np.divide(near, sizes, out=np.zeros_like(near), where=sizes > ROUNDING)
+        return {
+            name: found for at, name in enumerate(("samples", "positions", "heads")) if (found := _correlate(near, at))
+        }
+
     def _masks(self) -> Iterator[Mask | None]:
         """The dropout, for every way in which the numbers come from those of the layers before."""
         x, plain = self.passes, self.plain
@@ -133,7 +155,7 @@ class Draws:
                 yield _mask("what is added", drawn, x - drawn_stem)
                 yield _mask("what it is added to", drawn_stem, x - drawn)
                 yield _mask("the sum", drawn + drawn_stem, x)
-        if all(np.array_equal(*pair) for each in self.earlier for pair in _pairs(each)):
+        if all(distance(*pair) <= ROUNDING for each in self.earlier for pair in _pairs(each)):
             yield _mask("the input", np.broadcast_to(plain, x.shape), x)
         zero = x == 0
         if plain.all() and zero.any():
@@ -155,92 +177,113 @@ class Compared:
     """The draws of two frameworks at one layer."""
 
     layer: Layer
-    one: Draws
-    other: Draws
-    names: tuple[str, str]
+    sides: tuple[Draws, Draws]
 
     @property
     def masks(self) -> tuple[Mask, Mask] | None:
         """Both dropouts before this layer, if both are found."""
-        pair = self.one.mask, self.other.mask
-        return None if pair[0] is None or pair[1] is None else (pair[0], pair[1])
+        one, other = (side.mask for side in self.sides)
+        return None if one is None or other is None else (one, other)
 
-    @property
-    def words(self) -> str:
-        """How the two differ, or nothing."""
-        return self.common or self._share() or self._spread()
+    @cached_property
+    def change(self) -> Change | None:
+        """What differs and how; the cause is empty where it is not known."""
+        if not any(side.spread or side.repeated for side in self.sides):
+            return None
+        return self._repeated() or self._share() or self._spread() or self._alike()
 
-    @property
-    def common(self) -> str:
-        """Which of the two has draws in common that should be independent, or nothing."""
-        sides = (self.one, self.other)
-        for side, against, name in zip(sides, sides[::-1], self.names, strict=True):
-            if side.repeated and not against.repeated:
-                return f"{name} draws the same in several passes"
-            for axis, value in side.shared.items():
-                if value - against.shared.get(axis, value) > SHARED:
-                    one_mask = side.mask and value > 1 - 1e-9
-                    return f"{name} has one mask for all {axis}" if one_mask else f"{name}'s {axis} draw alike"
-        return ""
+    def _repeated(self) -> Change | None:
+        again = [side.repeated for side in self.sides]
+        ways = ("draws the same in several passes" if each else "draws anew in every pass" for each in again)
+        return Change("shared draws", *ways) if again[0] != again[1] else self._alike(least=0.9)
 
-    def _share(self) -> str:
-        masks = self.masks
-        if masks is None:
-            shares, count = (self.one.zeros, self.other.zeros), min(self.one.passes.size, self.other.passes.size)
-            if abs(shares[0] - shares[1]) > _find_bound(*shares, count):
-                return f"it sets {shares[0]:.1%} of the inputs to zero against {shares[1]:.1%}"
-            return ""
-        one, other = masks
-        if one.drops != other.drops or (one.drops and one.of != other.of):
-            return ", ".join(f"{name} drops {_amount(mask)}" for name, mask in zip(self.names, masks, strict=True))
-        if abs(one.share - other.share) > _find_bound(one.share, other.share, min(one.count, other.count)):
-            return f"it drops {one.share:.1%} against {other.share:.1%}"
-        if abs(one.scale - other.scale) > 1e-6 * abs(one.scale):
-            return f"what is kept is scaled by {one.scale:.4g} against {other.scale:.4g}"
-        return ""
+    def _share(self) -> Change | None:
+        if self.masks is None:
+            shares = [side.zeros for side in self.sides]
+            far = abs(shares[0] - shares[1]) > _find_bound(*shares, min(side.passes.size for side in self.sides))
+            return Change("", *(f"sets {share:.1%} of the inputs to zero" for share in shares)) if far else None
+        one, other = self.masks
+        bound = _find_bound(one.share, other.share, min(one.count, other.count))
+        scaled = abs(one.scale - other.scale) <= ROUNDING * abs(one.scale) or one.drops != other.drops
+        if one.drops != other.drops:
+            return Change("dropout missing", str(one), str(other))
+        if one.drops and one.of != other.of:
+            return Change("place of dropout", str(one), str(other))
+        if abs(one.share - other.share) <= bound and scaled:
+            return None
+        if one.share and other.share and 1 in (round(one.scale, 6), round(other.scale, 6)):
+            return Change("dropout unscaled", *(f"multiplies what is kept by {mask.scale:.4g}" for mask in self.masks))
+        if not (one.rate and other.rate):
+            return Change("", *(f"{mask}, and multiplies by {mask.scale:.4g}" for mask in self.masks))
+        rates = "rate for keep" if abs(one.rate + other.rate - 1) < ROUNDING else "rate of dropout"
+        return Change(rates, str(one), str(other))
 
-    def _spread(self) -> str:
-        one, other = self.one, self.other
-        if not one.spread and not other.spread:
-            return ""
-        for side, name in zip((one, other), self.names, strict=True):
-            if not side.spread:
-                return f"{name} draws nothing"
-        error = float(np.hypot(one.spread_error, other.spread_error))
-        if abs(np.log(one.spread / other.spread)) <= max(SPREAD_DEVIATIONS * error, LEAST_SPREAD):
-            return ""
-        return f"inputs spread by {one.spread**0.5:.1%} over the passes against {other.spread**0.5:.1%}"
+    def _spread(self) -> Change | None:
+        one, other = self.sides
+        if not (one.spread or other.spread):
+            return None
+        if one.spread and other.spread:
+            error = float(np.hypot(one.spread_error, other.spread_error))
+            if abs(np.log(one.spread / other.spread)) <= max(SPREAD_DEVIATIONS * error, LEAST_SPREAD):
+                return None
+        return Change("", *(f"spreads inputs by {s.spread**0.5:.1%}" if s.spread else "draws nothing" for s in self.sides))
+
+    def _alike(self, least: float = LEAST_ALIKE) -> Change | None:
+        if not (self.sides[0].spread and self.sides[1].spread):
+            return None
+        shape = min((side.plain.shape for side in self.sides), key=len)
+        one, other = (side.alike(shape) for side in self.sides)
+        for axis in one.keys() & other.keys():
+            values, errors = zip(one[axis], other[axis], strict=True)
+            if abs(values[0] - values[1]) > max(least, ALIKE_DEVIATIONS * math.hypot(*errors)):
+                shares = (f"shares draws between {axis}", f"draws for {axis} by themselves")
+                return Change("shared draws", *(shares if values[0] > values[1] else shares[::-1]))
+        return None
 
 
-def compare_layers(one: Numbers, other: Numbers, given: Given) -> Iterator[Compared]:
+def compare_layers(pair: Pair) -> Iterator[Compared]:
     """Every layer with floating-point inputs of which both have passes, in the order in which the first calls them."""
-    order = {name: at for at, name in enumerate(_tensors_by_call(other))}
-    both = list(layers(one, other, given))
-    for at, layer in enumerate(both):
+    for at, layer in enumerate(pair.layers):
         if all(_has_passes(side) for side in (layer.one, layer.other)):
-            before = [each.other for each in both if order[next(iter(each.tensors))] < order[next(iter(layer.tensors))]]
-            yield Compared(
-                layer, Draws(layer.one, tuple(each.one for each in both[:at])), Draws(layer.other, tuple(before)),
-                (one.framework, other.framework),
-            )  # fmt: skip
+            before = [each.other for each in pair.layers if each.calls[1] < layer.calls[1]]
+            ones = [each.one for each in pair.layers[:at]]
+            yield Compared(layer, (Draws(layer.one, tuple(ones)), Draws(layer.other, tuple(before))))
 
 
-def silent(one: Numbers, other: Numbers, given: Given) -> list[str]:
+@dataclass(frozen=True)
+class Differing:
+    """The first layer before which draws differ, and how."""
+
+    layer: Layer
+    change: Change
+
+
+@lru_cache(maxsize=1)
+def first_differing(pair: Pair) -> Differing | None:
+    """None where draws differ nowhere. A dropout that one side has at a later layer is not missing."""
+    compared = list(compare_layers(pair))
+    here = next((each for each in compared if each.change), None)
+    if here is None or here.change is None:
+        return None
+    if here.change.what == "dropout missing" and here.masks:
+        drops = here.masks.index(next(mask for mask in here.masks if mask.drops))
+        for later in compared[compared.index(here) + 1 :]:
+            masks = later.masks
+            if masks and masks[1 - drops].drops and not masks[drops].drops:
+                ways = (f"drops before {here.layer.name}", f"drops before {later.layer.name}")
+                return Differing(here.layer, Change("place of dropout", *(ways if drops == 0 else ways[::-1])))
+    return Differing(here.layer, here.change)
+
+
+def silent(pair: Pair) -> list[str]:
     """The frameworks whose passes show no draw at any layer, though the spec has a dropout."""
-    if not any(given.dropout):
+    if not any(pair.given.dropout):
         return []
-    seen = list(compare_layers(one, other, given))
-    sides = ([each.one for each in seen], [each.other for each in seen])
+    seen = list(compare_layers(pair))
     return [
-        numbers.framework
-        for numbers, side in zip((one, other), sides, strict=True)
-        if not any(draws.spread or draws.repeated for draws in side)
-    ]
-
-
-def _tensors_by_call(numbers: Numbers) -> list[str]:
-    """Canonical tensors in the order in which their layers are called."""
-    return [tensor for layer in numbers.facts["layers"] for tensor in layer["tensors"]]
+        name for at, name in enumerate(pair.names)
+        if not any(each.sides[at].spread or each.sides[at].repeated for each in seen)
+    ]  # fmt: skip
 
 
 def _has_passes(side: Mapping[str, Array]) -> bool:
@@ -268,17 +311,32 @@ def _mask(of: str, base: Array, value: Array) -> Mask | None:
     if not there.any() or np.abs(value[~there]).max(initial=0.0) > 1e-4 * np.abs(base).max():
         return None
     ratios = np.divide(value, base, out=np.full(base.shape, np.nan), where=there)
-    kept = np.where(there, np.abs(ratios) > 1e-6, np.nan)
+    kept = np.where(there, np.abs(ratios) > ROUNDING, np.nan)
     rest = ratios[kept == 1]
     scale = float(np.median(rest)) if rest.size else 1.0
-    return Mask(of, kept, scale) if np.abs(rest - scale).max(initial=0.0) <= 1e-6 * abs(scale) else None
+    return Mask(of, kept, scale) if np.abs(rest - scale).max(initial=0.0) <= ROUNDING * abs(scale) else None
+
+
+def _correlate(near: Array, axis: int) -> tuple[float, float] | None:
+    """The mean correlation of vectors (samples, ..., n) between all pairs along an axis, and what it scatters by chance.
+
+    That is at least what independent vectors scatter by, and what leaving out one sample after the other shows.
+    """
+
+    def correlate(near: Array) -> tuple[float, int]:
+        counts = near.any(-1).sum(axis)
+        pairs = counts * (counts - 1)
+        products = (near.sum(axis) ** 2).sum(-1) - (near**2).sum(-1).sum(axis)
+        return float((products[pairs > 0] / pairs[pairs > 0]).mean()) if pairs.any() else 0.0, int(pairs.sum())
+
+    value, pairs = correlate(near)
+    if not pairs:
+        return None
+    without = [correlate(np.delete(near, each, 0))[0] for each in range(len(near))] if len(near) > 2 else [value]
+    return value, max(float(np.std(without) * len(without) ** 0.5), float(1 / np.sqrt(near.shape[-1] * pairs / 4)))
 
 
 def _find_bound(one: float, other: float, count: int) -> float:
     """How far two shares of so many values may lie apart by chance."""
     variance = max(one * (1 - one), other * (1 - other), 1e-3)
     return max(DEVIATIONS * float(np.sqrt(2 * variance / count)), LEAST_SHARE)
-
-
-def _amount(mask: Mask) -> str:
-    return f"{mask.share:.1%} of {mask.of}" if mask.drops else "nothing"

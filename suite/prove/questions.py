@@ -22,7 +22,7 @@ from workloads.spec import WorkloadSpec
 BATCH, STEPS, SEED = 8, 3, 7
 #: Of the synthetic twins: a few samples are enough.
 SAMPLES = 200
-#: Draws that are added to tensors that start with one value everywhere: a bias of zeros hides what is done with it.
+#: Draws that are added to tensors that start with a few values: a bias of zeros hides what is done with it.
 SPREAD = 0.1
 
 
@@ -66,12 +66,13 @@ def rates(spec: WorkloadSpec) -> tuple[float, ...]:
 
 
 def draw_weights(spec: WorkloadSpec) -> dict[str, Array]:
-    """The initial weights of a seed, with draws added where a tensor is constant."""
-    generator = np.random.default_rng(SEED)
-    return {
-        name: array if np.ptp(array) else (array + generator.uniform(-SPREAD, SPREAD, array.shape)).astype(np.float32)
-        for name, array in spec.reference_weights(SEED).items()
-    }
+    """The initial weights of a seed, with draws added where a tensor has few values, such as a forget gate's bias."""
+    generator, drawn = np.random.default_rng(SEED), dict[str, Array]()
+    for name, array in spec.reference_weights(SEED).items():
+        few = len(np.unique(array)) <= 2
+        added = generator.uniform(-SPREAD, SPREAD, array.shape) if few else 0.0
+        drawn[name] = (array + added).astype(np.float32)
+    return drawn
 
 
 def of_checkpoint(path: Path, workload: str, spec: WorkloadSpec) -> dict[str, Array]:

@@ -18,6 +18,9 @@ from workloads.spec import specification
 
 PORTS = Path(__file__).parent / "ports"
 
+#: The framework whose right port each is held against, where that is not JAX.
+AGAINST = {"parts": "tensorflow"}
+
 #: The suite's own Transformer is a port too, of few words and positions.
 TRANSFORMER = Path(__file__).parents[2] / "workloads" / "imdb_transformer"
 SMALL, NARROW = '"small": (128, 128, 2, 4, 64)', '"small": (40, 48, 2, 2, 16)'
@@ -52,7 +55,13 @@ FLIPPED = '(weights[name][::-1].copy() if "near/k" in name else weights[name]).t
 PADDED = "padding=1, dtype=dtype)"
 BEFORE = "dtype=dtype)\n        self.near.register_forward_pre_hook(lambda _, x: F.pad(x[0], (2, 0)))"
 
-IMAGE, TEXT = ("image", "pytorch"), ("text", "pytorch")
+UP = "stride=2, padding=1, output_padding=1, dtype=dtype)"
+UP_ELSEWHERE = "stride=2, dtype=dtype)\n        self.up.register_forward_hook(lambda *call: call[2][..., :-1, :-1])"
+BEHIND = "F.max_pool2d(F.pad(F.relu(self.conv1(x)), (0, 1, 0, 1)), 3, 2)"
+COPIED = "parameter.copy_(torch.from_numpy(flat[name].transpose(layout)))"
+SECOND = "\n        model.lstm.bias_hh_l1.copy_(model.lstm.bias_ih_l1)"
+
+IMAGE, TEXT, PARTS = ("image", "pytorch"), ("text", "pytorch"), ("parts", "pytorch")
 MISTAKES = (
     Mistake(
         "dense-transposed",
@@ -174,6 +183,20 @@ MISTAKES = (
     Mistake("filter-flipped", *TEXT, "weights[name].transpose(layout)", FLIPPED, "layer near", "layout of a kernel"),
     Mistake("filter-causal", *TEXT, PADDED, BEFORE, "layer near", "causal kernel"),
     Mistake("words-residual-lost", *TEXT, "e = e + F.relu", "e = F.relu", "layer lstm", "lost residual"),
+    Mistake("max-pool-smaller", *PARTS, "nn.MaxPool2d(3, 2, 1)", "nn.MaxPool2d(2, 2)", "layer conv2", "pooling"),
+    Mistake("max-pool-padded-behind", *PARTS, "self.pool(F.relu(self.conv1(x)))", BEHIND, "layer conv2", "pooling"),
+    Mistake("padding-counted", *PARTS, "count_include_pad=False", "count_include_pad=True", "layer attention", "pooling"),
+    Mistake("alignment", *PARTS, UP, UP_ELSEWHERE, "layer up", "alignment"),
+    Mistake("root-epsilon", *PARTS, "eps=1e-6", "eps=1e-5", "layer root", "epsilon"),
+    Mistake("batch-epsilon", *PARTS, "eps=EPSILON", "eps=1e-3", "layer norm", "epsilon"),
+    Mistake("slope", *PARTS, "(x)), 0.2)", "(x)), 0.01)", "layer up", "activation"),
+    Mistake("heads", *PARTS, "(WIDTH, HEADS, batch", "(WIDTH, 4, batch", "layer attention", "attention heads"),
+    Mistake("stack-gates", *PARTS, "(flat[name].", "(gates(name, flat[name]).", "layer lstm1 and lstm2", "order of gates"),
+    Mistake("stack-bias-twice", *PARTS, COPIED, COPIED + SECOND, "layer lstm1 and lstm2", "bias twice"),
+    Mistake("no-smoothing", *PARTS, ", label_smoothing=SMOOTHING", "", "loss", "label smoothing"),
+    Mistake("decay-in-the-loss", *PARTS, "SMOOTHING)\n", "SMOOTHING) + DECAY(model)\n", "loss", "weight decay"),
+    Mistake("six", *PARTS, "F.relu(", "F.relu6(", "larger scale, between layer conv1 and layer conv2", "activation"),
+    Mistake("least", *PARTS, "logits.argmax(1)", "logits.argmin(1)", "evaluation", "answers"),
     *(Mistake(name, "transformer", "pytorch", *others) for name, *others in transformer.MISTAKES),
 )
 
@@ -181,9 +204,13 @@ MISTAKES = (
 HELPERS = """
 
 def gates(name, array):
-    if not name.startswith("lstm/"):
+    if not name.startswith("lstm"):
         return array
     return array.reshape(*array.shape[:-1], 4, -1)[..., [1, 0, 2, 3], :].reshape(array.shape)
+
+
+def DECAY(model):
+    return 1e-3 * model.hidden.weight.square().sum()
 """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from statistics import fmean
 
 from suite.analysis.identity.tolerances import (
@@ -25,8 +25,8 @@ from suite.record.record import Record
 from workloads.spec import read_declaration
 
 
-def by_itself(launches: Sequence[Record]) -> str:
-    """What is wrong with the evidence that needs no reference, in words."""
+def by_itself(launches: Sequence[Record], still: Container[str] = ()) -> str:
+    """What is wrong with the evidence that needs no reference, in words; tensors that are ``still`` need not move."""
     identities = [record.identity for record in launches if record.identity]
     served = [(each.inference, each.identity.answered) for each in launches if each.inference and each.identity]
     if not all(answered for _, answered in served):
@@ -34,12 +34,12 @@ def by_itself(launches: Sequence[Record]) -> str:
     if any(inference.decoded and answered and answered.cached is None for inference, answered in served):
         return "decoding was not checked against passes without a cache"
     coarse = launches[0].cell.precision not in ("fp32", "fp64")
-    problems = (words for identity in identities for words in (*_faults(identity), *_excesses(identity, coarse)))
+    problems = (words for identity in identities for words in (*_faults(identity, still), *_excesses(identity, coarse)))
     dropouts = [identity.dropout for identity in identities if identity.dropout]
     return next(problems, "") or (_dropout(dropouts, launches[0].cell.workload) if dropouts else "")
 
 
-def _faults(identity: Identity) -> Iterator[str]:
+def _faults(identity: Identity, still: Container[str]) -> Iterator[str]:
     """What is wrong with a launch and has no bound, in words."""
     recomputed, last, answered = identity.recomputed, identity.last, identity.answered
     if identity.losses and len(identity.losses) not in STEPS:
@@ -51,7 +51,7 @@ def _faults(identity: Identity) -> Iterator[str]:
     if last and not last.equal:
         yield f"batch {last.batch} is not the reference's"
     for name, norm in last.updates.items() if last else ():
-        if not norm:
+        if not norm and name not in still:
             yield f"{name} does not move after the last window"
 
 

@@ -34,7 +34,7 @@ from suite.analysis.identity.reference import (
     of_release,
     reference_records,
 )
-from suite.analysis.identity.tolerances import EARLY_UPDATES, loss_bound, relative, tolerance_of
+from suite.analysis.identity.tolerances import EARLY_UPDATES, STILL, loss_bound, relative, tolerance_of
 from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted
 from suite.plan.settings.strategies import has_local_statistics
 from suite.record.parts.evidence import Identity, Trace
@@ -123,21 +123,35 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
         return dict.fromkeys(rows, Verdict("no evidence", detail))
     bounds = {name: tolerance_of(workload, precision, cuda, name) or tolerance for name in COMPARED}
     usual = "alone" if len(set(map(own, records))) == 1 else "same"
-    majorities, references = _majorities(records), _references(records, own)
+    majorities, references, still = _majorities(records), _references(records, own), _find_still(records)
     judged = {}
     for key, launches in rows.items():
         problems, losses, updates = [*_digests(launches, majorities)], 0.0, 0.0
         for record, name in product(launches, COMPARED):
             if trace := _identity(record).traces.get(name):
                 reference = references[name, _kind(record, name), own(record)]
-                loss, update, problem = _deviation(name, trace, reference, bounds[name])
+                loss, update, problem = _deviation(name, trace, reference, bounds[name], still)
                 problems += [COMPARED[name] + problem] if problem else []
                 if name == "fingerprint":
                     losses, updates = max(losses, loss), max(updates, update)
-        first_problem = next(iter(problems), "") or by_itself(launches)
+        first_problem = next(iter(problems), "") or by_itself(launches, still)
         kind = "differs" if first_problem else usual
         judged[key] = Verdict(kind, first_problem, losses, updates, tolerance.provisional)
     return judged
+
+
+def _find_still(records: Sequence[Record]) -> frozenset[str]:
+    """The tensors whose gradient is zero by mathematics, such as that of a bias before a normalisation.
+
+    Rounding moves them, in each framework another way, and Adam as far as any other in a narrow precision. They move in
+    no record by more than `STILL` of the largest movement of the model, in float64 or, without, in the fingerprint.
+    """
+    still = set[str]()
+    for name in ("float64", "fingerprint"):
+        traces = [trace.updates for record in records if (trace := _identity(record).traces.get(name))]
+        most = {tensor: max(trace.get(tensor, 0.0) for trace in traces) for trace in traces for tensor in trace}
+        still |= {tensor for tensor, moved in most.items() if 0 < moved <= STILL * max(most.values())}
+    return frozenset(still)
 
 
 def _identity(record: Record) -> Identity:
@@ -208,7 +222,9 @@ def _median(traces: Sequence[Trace], middle: Callable[[Iterable[float]], float])
     )
 
 
-def _deviation(name: str, trace: Trace, reference: Trace, bounds: Bounds) -> tuple[float, float, str]:
+def _deviation(
+    name: str, trace: Trace, reference: Trace, bounds: Bounds, still: frozenset[str]
+) -> tuple[float, float, str]:
     """The largest relative deviations of losses and updates, and in words the first that is beyond the bounds."""
     if len(trace.losses) != len(reference.losses):
         return 0.0, 0.0, f"{len(trace.losses)} losses against {len(reference.losses)}"
@@ -216,7 +232,7 @@ def _deviation(name: str, trace: Trace, reference: Trace, bounds: Bounds) -> tup
     if missing and name != "dropout":  # where a framework may not show a layer's input
         return 0.0, 0.0, f"tensor {missing[0]} is not in all of them"
     losses = [relative(*pair) for pair in zip(trace.losses, reference.losses, strict=True)]
-    shared = [tensor for tensor in reference.updates if tensor in trace.updates]
+    shared = [each for each in reference.updates if each in trace.updates and (each not in still or name == "dropout")]
     updates = {tensor: relative(trace.updates[tensor], reference.updates[tensor]) for tensor in shared}
     return max(losses, default=0.0), max(updates.values(), default=0.0), _beyond(name, losses, updates, bounds)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from suite.analysis.records.load import Launch, Loaded
@@ -15,7 +15,8 @@ class Count:
     """How many launches of a run there are, and how many were planned.
 
     ``planned`` is None if no file says it. ``least`` says that at least so many were planned: older files do not hold
-    the number, and a run that ended within its first block does not show all of its cells.
+    the number, and a run that ended within its first block does not show all of its cells. ``workloads`` are those of
+    its launches.
     """
 
     run: str
@@ -23,6 +24,7 @@ class Count:
     planned: int | None
     least: bool
     settings: Mapping[str, Any]
+    workloads: tuple[str, ...] = ()
 
     @property
     def missing(self) -> int:
@@ -34,7 +36,13 @@ def counts(loaded: Loaded) -> list[Count]:
     by_run: dict[str, list[Launch]] = {}
     for launch in loaded.launches:
         by_run.setdefault(launch.run, []).append(launch)
-    return [_count(run, launches, loaded.runs.get(run, {})) for run, launches in by_run.items()]
+    return [
+        replace(
+            _count(run, launches, loaded.runs.get(run, {})),
+            workloads=tuple(dict.fromkeys(launch.record.cell.workload for launch in launches)),
+        )
+        for run, launches in by_run.items()
+    ]
 
 
 def _count(run: str, launches: Iterable[Launch], settings: Mapping[str, Any]) -> Count:

@@ -12,6 +12,7 @@ from suite.plan.matrix import MATRICES
 from suite.plan.measuring import SEQUENTIAL
 from suite.plan.sweeps.sweep import AXES
 from suite.record.text import clean
+from workloads.registry import PREFIX
 
 #: Options of ``pytest suite`` by the setting that a run records, with the values that need no option.
 OPTIONS = {
@@ -57,11 +58,11 @@ def _sentence(count: Count, spell: Callable[[str], str]) -> str:
     sentence = f"{least}{count.missing} of {count.planned} launches of run {count.run} {verb} missing."
     if count.settings.get("matrix") == "reproduce" and not count.settings.get("typed"):
         return sentence  # `suite.reproduce` continues no run
-    return f"{sentence} Run them with: {spell(command(count.run, count.settings))}"
+    return f"{sentence} Run them with: {spell(command(count.run, count.settings, count.workloads))}"
 
 
-def command(run: str, settings: Mapping[str, Any]) -> str:
-    """Returns the command that continues the run with its own settings."""
+def command(run: str, settings: Mapping[str, Any], workloads: Iterable[str] = ()) -> str:
+    """Returns the command that continues the run with its own settings, for launches of these workloads."""
     typed = settings.get("typed")
     words = [
         "python",
@@ -78,7 +79,13 @@ def command(run: str, settings: Mapping[str, Any]) -> str:
     limit = settings.get("memory_limit")
     if isinstance(limit, (int, float)):
         words += ["--memory-limit", _number(limit / 2**30)]
-    return shlex.join([*words, f"--resume={run}", "--benchmark-save"])
+    return shlex.join([*words, *name_workloads(workloads), f"--resume={run}", "--benchmark-save"])
+
+
+def name_workloads(workloads: Iterable[str]) -> list[str]:
+    """Returns the options that name those from outside, by the names of their folders, since no record has the paths."""
+    own = [workload for workload in dict.fromkeys(workloads) if workload.startswith(PREFIX)]
+    return [word for each in own for word in ("--workloads", each.removeprefix(PREFIX))]
 
 
 def _options_typed(typed: Mapping[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from suite.analysis.statistics.inference import LEAST
 from suite.report.format.names import count, framework
 from suite.report.format.text import capital
 from suite.report.tables.frame import Table
+from suite.report.text.missing import name_workloads
 
 #: How a sentence names a category, where it does not use the name itself.
 PHRASES = {
@@ -88,9 +90,14 @@ def is_profiled(tables: Iterable[Table]) -> bool:
     return any(record.profile for table in tables for row in table.group.rows for record in row.ok)
 
 
-def no_profile(spell: Callable[[str], str] = str) -> str:
+def no_profile(tables: Iterable[Table], spell: Callable[[str], str] = str) -> str:
     """Returns how to get a profile, for a run without one."""
-    return f"No profile was recorded, so there are no causes. Measure with --profile to record one: {spell(RECORD)}"
+    rows = [row for table in tables for row in table.group.rows]
+    return f"No profile was recorded, so there are no causes. Measure with --profile to record one: {spell(_record(rows))}"
+
+
+def _record(rows: Iterable[Row]) -> str:
+    return " ".join([RECORD, *map(shlex.quote, name_workloads(row.cell.workload for row in rows))])
 
 
 def _explain_pair(table: Table, pair: Pair) -> PairExplanation:
@@ -100,7 +107,7 @@ def _explain_pair(table: Table, pair: Pair) -> PairExplanation:
     title = f"{subject} against {other}{_place(table, pair.row)}: {pair.value:.2f}x as fast ({verdict}, {n})"
     if pair.causes is None:
         rows = listing([_name(table, row) for row in pair.lacking])
-        words = f"No profile of {rows}. Measure with --profile to record one: {RECORD}"
+        words = f"No profile of {rows}. Measure with --profile to record one: {_record(pair.lacking)}"
         return PairExplanation(title, pair.verdict, [f"{words}. If it was given, the launch's log says what failed."])
     return PairExplanation(title, pair.verdict, list(sentences(pair.causes, subject, other)))
 

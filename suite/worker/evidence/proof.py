@@ -2,7 +2,7 @@
 
 Started by `suite.session.launches.launch.ask`. It reads weights and batches from a file, and writes every number that
 the comparison needs to another: logits, loss, gradients, the inputs and outputs of every layer that has weights, three
-steps, an evaluation after them, and the same layers with dropout. It knows no framework.
+steps, an evaluation after them, the same layers with dropout, and all answers at a larger scale. It knows no framework.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import json
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +22,7 @@ import numpy as np
 
 from suite.plan.cell import Cell
 from suite.record.text import clean
+from suite.worker.evidence.enlarged import enlarge, enlarge_inputs, perturb
 from suite.worker.evidence.fingerprint import at_proof_rate
 from suite.worker.evidence.owners import owners, part
 from suite.worker.evidence.sources import Sources
@@ -31,10 +32,11 @@ from workloads.data.dataset import Array
 from workloads.faults import FAULTS, describe_fault
 from workloads.spec import WorkloadSpec, specification
 
-#: Forward passes with dropout, whose draws are counted together.
-DRAWS = 8
+#: Forward passes with dropout, whose draws are counted together; as few as two where these show that there is none.
+DRAWS = 32
+SAME = 1e-6
 #: Of a layer's input and output in such a pass, as many samples are kept as have so many numbers, but two at least.
-DRAWN = 2**18
+DRAWN = 2**17
 
 Arrays = dict[str, Array]
 Batch = tuple[Array, Array]
@@ -71,7 +73,9 @@ def collect(
 ) -> tuple[dict[str, Any], Arrays]:
     """Facts, as JSON, and arrays by name. The last batch is for the evaluation.
 
-    A stage that raises ends the collection; ``failed`` then has its name and the error in one line.
+    A stage that raises ends the collection; ``failed`` then has its name and the error in one line. ``rounded`` are the
+    constants that the framework would round to float32, by what they belong to, and ``rounding`` is how far that moves
+    the answers; all else is computed with the constants as they are.
     """
     code = import_framework(framework)
     tools = import_module(f"suite.worker.frameworks.{framework}.evidence")
@@ -80,16 +84,38 @@ def collect(
     layers = import_module(f"suite.worker.frameworks.{framework}.proof")
     stages = _Stages(code, layers, cell, spec=spec, module=module, weights=weights)
     code.prepare(cell, "cpu", 0)
-    with tools.on_host():
-        for name in ("weights", "forward", "gradients", "steps", "evaluation", "dropout"):
+    with tools.on_host() as rounded:
+        for name in ("weights", "forward", "gradients", "steps", "evaluation", "dropout", "scaled"):
             try:
                 getattr(stages, name)(batches)
             except FAULTS as error:  # any error of the port is a finding
                 traceback.print_exc()
                 where = describe_fault(error, Path(registry.folder_of(workload) or module.__file__ or ""))
-                stages.facts["failed"] = {"stage": name, "error": clean(where, 500)}
+                stages.facts["failed"] = {"stage": name, "error": clean(stages.asked.describe() + where, 500)}
                 break
+    if rounded and "failed" not in stages.facts:
+        stages.facts |= {"rounded": rounded, "rounding": stages.find_rounding(batches)}
     return stages.facts, stages.arrays
+
+
+class Asked(dict[str, Array]):
+    """Weights that know for which tensor they were asked last, which an error on the way into a model names."""
+
+    last = ""
+
+    def __getitem__(self, name: str) -> Array:
+        self.last = name
+        return super().__getitem__(name)
+
+    def items(self) -> Iterator[tuple[str, Array]]:  # type: ignore[override]
+        return ((name, self[name]) for name in self)
+
+    def describe(self) -> str:
+        """The tensor that was asked for last, for the beginning of an error's line; empty if none was."""
+        if not self.last:
+            return ""
+        shape = f"{self.get(self.last).shape} in the spec" if self.last in self else "which the spec does not have"
+        return f"tensor {self.last}, {shape}: "
 
 
 class _Stages:
@@ -102,9 +128,13 @@ class _Stages:
         self.code, self.tools, self.cell, self.spec, self.module, self.given = code, tools, cell, spec, module, weights
         self.facts: dict[str, Any] = {"framework": cell.framework, "layers": []}
         self.arrays: Arrays = {}
+        self.asked = Asked()
 
     def _training(self, dropout: bool) -> Any:
-        return self.code.Training(self.cell, self.spec, self.module, dict(self.given), "cpu", dropout=dropout)
+        self.asked = Asked(self.given)
+        training = self.code.Training(self.cell, self.spec, self.module, self.asked, "cpu", dropout=dropout)
+        self.asked.last = ""
+        return training
 
     def weights(self, batches: list[Batch]) -> None:
         """The model, and its weights as they come out again."""
@@ -118,31 +148,29 @@ class _Stages:
 
     def forward(self, batches: list[Batch]) -> None:
         """Logits, the loss, and the inputs and outputs of the layers."""
-        batch = self.training.put(batches[0])
-        self.arrays["logits"] = np.asarray(self.training.logits(batch), np.float64).reshape(len(batches[0][1]), -1)
         sources = Sources(self.folder)
-        with sources, self.tools.calls(self.training, sources.note) as calls:
-            self.tools.forward(self.training, batch)
+        with sources:
+            calls = self._forward(batches[0], "", sources.note)
         self.owners = owners(self.tools.parameters_by_layer(self.training), self.given, calls)
         lines = sources.of(self.owners)
         named = {path.partition("#")[0]: path for path in self.owners}  # as `building` notes them
         lines |= {named[name]: own for name, own in self.built.of(named).items()}
-        for path, inputs, outputs in calls:
-            if path in self.owners:
-                number = len(self.facts["layers"])
-                self.facts["layers"].append({"path": path, "tensors": self.owners[path], "lines": lines.get(path, [])})
-                self._layer(number, input=inputs, output=outputs)
+        called = [path for path, *_ in calls if path in self.owners]
+        self.numbers = {_number(path): number for number, path in enumerate(called)}
+        self.facts["layers"] = [
+            {"path": path, "tensors": self.owners[path], "lines": lines.get(path, [])} for path in called
+        ]
+        self._keep_calls(calls, "")
 
     def gradients(self, batches: list[Batch]) -> None:
-        """The loss and the gradient of every tensor."""
-        loss, gradients = self.tools.gradients(self.training, self.training.put(batches[0]))
-        self.arrays["loss"] = np.array(loss)
+        """The gradient of every tensor."""
+        _, gradients = self.tools.gradients(self.training, self.training.put(batches[0]))
         self._keep("gradients", gradients)
 
     def steps(self, batches: list[Batch]) -> None:
         """The losses of the steps, the weights after the first and the last, and statistics after the first."""
         self.training = self._training(dropout=False)
-        self.arrays["evaluation/start"] = self._evaluate(self.training, batches[-1])
+        self.arrays["evaluation/start"] = self._evaluate(self.training, batches[-1])[0]
         losses = []
         for number, batch in enumerate(batches[:-1]):
             losses += self.training.read([self.training.step(self.training.put(batch))])
@@ -151,42 +179,118 @@ class _Stages:
                 statistics = self.tools.statistics(self.training)
         self.arrays["losses"] = np.array(losses)
         self._keep("after", self.training.weights())
-        for number, layer in enumerate(self.facts["layers"]):
-            self._layer(number, **statistics.get(layer["path"], {}))
+        for path, arrays in statistics.items():
+            self._keep_layer(path, "", **arrays)
 
     def evaluation(self, batches: list[Batch]) -> None:
-        """The losses of the last batch's samples after the steps."""
-        self.arrays["evaluation/after"] = self._evaluate(self.training, batches[-1])
+        """What the last batch's samples are answered with after the steps: by their labels, and by the likeliest."""
+        self._answer("evaluation/", batches[-1])
 
     def dropout(self, batches: list[Batch]) -> None:
         """The layers' inputs and outputs in passes with dropout, and two evaluations, which must have none."""
         training = self._training(dropout=True)
-        self.arrays["evaluation/dropout"] = self._evaluate(training, batches[-1])
-        self.arrays["evaluation/again"] = self._evaluate(training, batches[-1])
+        self.arrays["evaluation/dropout"] = self._evaluate(training, batches[-1])[0]
+        self.arrays["evaluation/again"] = self._evaluate(training, batches[-1])[0]
         batch = training.put(batches[0])
         drawn: dict[tuple[str, str], list[Array]] = {}
-        for _ in range(DRAWS):
+        for number in range(DRAWS):
+            if number == 2 and all(map(_are_same, drawn.values())):
+                break
             with self.tools.calls(training) as calls:
                 self.tools.forward(training, batch)
             for path, *arrays in calls:
                 for name, array in zip(("drawn_input", "drawn_output"), arrays, strict=True):
-                    if path in self.owners and array is not None and array.size:
+                    if array is not None and array.size:
                         drawn.setdefault((path, name), []).append(part(array, DRAWN))
-        for number, layer in enumerate(self.facts["layers"]):
-            for name in ("drawn_input", "drawn_output"):
-                passes = drawn.get((layer["path"], name), [])
-                if len({array.shape for array in passes}) == 1:
-                    self._layer(number, **{name: np.stack(passes)})
+        for (path, name), passes in drawn.items():
+            if len({array.shape for array in passes}) == 1:
+                self._keep_layer(path, "", **{name: np.stack(passes)})
 
-    def _evaluate(self, training: Any, batch: Batch) -> Array:
-        losses, _ = training.get(training.evaluate(training.put(batch)))
-        return np.asarray(losses, np.float64)
+    def scaled(self, batches: list[Batch]) -> None:
+        """All answers once more where values are large, and the logits with weights that differ by a few roundings."""
+        inputs, labels, weights = enlarge_inputs(batches), batches[0][1], enlarge(self.given)
+        batch, scored = (inputs, labels), labels.copy()
+        if labels.ndim > 1 and self.spec.ignored_label is not None:
+            scored[::2, ::3] = self.spec.ignored_label
+        state = self.training.checkpoint()
+        self.tools.load(self.training, weights)
+        self._answer("scaled/", (inputs, scored))
+        self._keep_calls(self._forward(batch, "scaled/"), "scaled/")
+        self.tools.load(self.training, perturb(weights))
+        self.arrays["scaled/again"] = self._logits(batch)
+        self.training.restore(state)
+
+    def find_rounding(self, batches: list[Batch]) -> float:
+        """How far rounded constants move logits and losses, relative; called where they are rounded."""
+        training = self._training(dropout=False)
+        numbers = _flat(training.logits(training.put(batches[0]))), self._evaluate(training, batches[-1])[0]
+        exact = self.arrays.get("logits"), self.arrays.get("evaluation/start")
+        pairs = [(a, b) for a, b in zip(numbers, exact, strict=True) if b is not None and a.shape == b.shape]
+        return max((float(np.linalg.norm(a - b) / (np.linalg.norm(b) or 1.0)) for a, b in pairs), default=0.0)
+
+    def _forward(self, batch: Batch, group: str, note: Callable[[str], object] = str) -> list[Any]:
+        """Keep logits and loss of a pass; returns the calls of layers."""
+        self.arrays[f"{group}logits"] = self._logits(batch)
+        with self.tools.calls(self.training, note) as calls:
+            self.arrays[f"{group}loss"] = np.array(self.tools.forward(self.training, self.training.put(batch)))
+        return list(calls)
+
+    def _logits(self, batch: Batch) -> Array:
+        return _flat(self.training.logits(self.training.put(batch)))
+
+    def _answer(self, group: str, batch: Batch) -> None:
+        """Keep what the batch's samples are scored with: losses and right answers, also with the likeliest labels."""
+        inputs, labels = batch
+        state = self.training.checkpoint()  # a pass for the logits may move statistics
+        logits = self.training.logits(self.training.put(batch))
+        self.training.restore(state)
+        self.arrays[f"{group}after"], self.arrays[f"{group}right"] = self._evaluate(self.training, batch)
+        likeliest = _likeliest(logits, labels)
+        if likeliest is not None:
+            self.arrays[f"{group}likeliest"] = self._evaluate(self.training, (inputs, likeliest))[1]
+
+    def _evaluate(self, training: Any, batch: Batch) -> tuple[Array, Array]:
+        losses, right = training.get(training.evaluate(training.put(batch)))
+        return np.asarray(losses, np.float64), np.asarray(right, np.float64)
 
     def _keep(self, group: str, tensors: Mapping[str, Array]) -> None:
         self.arrays |= {f"{group}/{name}": np.array(array) for name, array in tensors.items()}
 
-    def _layer(self, number: int, **arrays: Array | None) -> None:
-        self.arrays |= {f"layers/{number}/{name}": a for name, a in arrays.items() if a is not None}
+    def _keep_calls(self, calls: list[Any], group: str) -> None:
+        for path, inputs, outputs in calls:
+            self._keep_layer(path, group, input=inputs, output=outputs)
+
+    def _keep_layer(self, path: str, group: str, **arrays: Array | None) -> None:
+        """Keep arrays of a layer that has tensors of the spec."""
+        number = self.numbers.get(_number(path))
+        if number is not None:
+            self.arrays |= {f"{group}layers/{number}/{name}": a for name, a in arrays.items() if a is not None}
+
+
+def _number(path: str) -> str:
+    """What a path has in common with that of the same layer in another model: Keras counts names without end."""
+    return path.rpartition("#")[2]
+
+
+def _are_same(passes: list[Array]) -> bool:
+    """Whether two passes differ by rounding alone, of float32 at most."""
+    one, *others = passes
+    return all(np.abs(one - other).max() <= SAME * np.abs(one).max() for other in others if one.shape == other.shape)
+
+
+def _flat(logits: Array) -> Array:
+    return np.asarray(logits, np.float64).reshape(len(logits), -1)
+
+
+def _likeliest(logits: Array, labels: Array) -> Array | None:
+    """The labels that logits say, in the shape of the batch's; None if they have another meaning."""
+    if not np.issubdtype(labels.dtype, np.integer):
+        return None
+    if logits.shape == (*labels.shape, 1):
+        logits = logits[..., 0]
+    if logits.shape == labels.shape:
+        return np.asarray(logits > 0, labels.dtype)
+    return np.asarray(logits.argmax(-1), labels.dtype) if logits.shape[:-1] == labels.shape else None
 
 
 if __name__ == "__main__":

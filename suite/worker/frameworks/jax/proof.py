@@ -44,11 +44,16 @@ def calls(
         yield listed
 
 
-def forward(training: Any, batch: Any) -> None:
-    """One forward pass with the loss, in training mode, with new dropout masks."""
+def load(training: Any, weights: dict[str, Array]) -> None:
+    """Set every tensor from canonical weights."""
+    training.state = training.state._replace(weights=training.module.import_weights(training.model, weights))
+
+
+def forward(training: Any, batch: Any) -> float:
+    """The loss of a forward pass in training mode, with new dropout masks."""
     key, own = jax.random.split(training.state.key)
     training.state = training.state._replace(key=key)
-    training._loss(training.state.weights, training.state.statistics, own, *batch)
+    return float(training._loss(training.state.weights, training.state.statistics, own, *batch)[0])
 
 
 def gradients(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:

@@ -47,10 +47,15 @@ def calls(
             each.remove()
 
 
-def forward(training: Any, batch: Any) -> None:
-    """One forward pass with the loss, in training mode."""
+def load(training: Any, weights: dict[str, Array]) -> None:
+    """Set every tensor from canonical weights."""
+    training.module.import_weights(training.model, weights)
+
+
+def forward(training: Any, batch: Any) -> float:
+    """The loss of a forward pass in training mode."""
     with torch.no_grad():
-        training.loss(training.model, *batch)
+        return float(training.loss(training.model, *batch))
 
 
 def gradients(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:

@@ -11,17 +11,21 @@ import numpy as np
 import tensorflow as tf
 
 from suite.worker.evidence.owners import once, part
+from suite.worker.frameworks.tensorflow.constants import exact
 from suite.worker.frameworks.tensorflow.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
 from workloads.data.dataset import Array
 from workloads.dropout.tensorflow import turn_off
 
 
 @contextmanager
-def on_host() -> Iterator[None]:
-    """A context in which a `Training` on ``cpu`` computes there, in float64 if its cell asks for it."""
+def on_host() -> Iterator[dict[str, float]]:
+    """A context in which a `Training` on ``cpu`` computes there, in float64 if its cell asks for it.
+
+    It gives the constants that are rounded elsewhere (`suite.worker.frameworks.tensorflow.constants`).
+    """
     # A function's operations would be placed on a GPU where there is one.
-    with tf.device("/CPU:0"), programs_kept("", "quickly"):
-        yield
+    with tf.device("/CPU:0"), programs_kept("", "quickly"), exact() as rounded:
+        yield rounded
 
 
 @contextmanager

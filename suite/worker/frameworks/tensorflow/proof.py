@@ -42,14 +42,29 @@ def calls(
     """A context that lists the calls of layers: path, first input and first output, channels last.
 
     After each it calls ``note`` with the path. In place of the arrays on the host stands what ``of`` makes of a tensor.
+    The output of a layer with an ``activation`` is that before it, which is the output in the other frameworks.
     """
     listed: list[tuple[str, Any, Any]] = []
     layers, take = _layers(training.model), of or _array
 
-    def recorded(path: str, call: Any) -> Any:
+    def recorded(path: str, layer: keras.layers.Layer) -> Any:
+        call, activation = layer.call, vars(layer).get("activation")
+        activated: list[Any] = []
+
+        def noted(x: Any, *arguments: Any, **keywords: Any) -> Any:
+            activated[:] = x, activation(x, *arguments, **keywords)
+            return activated[1]
+
         def called(*arguments: Any, **keywords: Any) -> Any:
-            output = call(*arguments, **keywords)
+            if activation:
+                object.__setattr__(layer, "activation", noted)
+            try:
+                output = call(*arguments, **keywords)
+            finally:
+                if activation:
+                    object.__setattr__(layer, "activation", activation)
             first = output[0] if isinstance(output, tuple | list) else output
+            first = activated[0] if activated and activated[1] is first else first
             listed.append((path, take(arguments[0] if arguments else None), take(first)))
             note(path)
             return output
@@ -58,7 +73,7 @@ def calls(
 
     for path, layer in layers.items():
         # Past Keras' own attribute handling, which would track what is set.
-        object.__setattr__(layer, "call", recorded(path, layer.call))
+        object.__setattr__(layer, "call", recorded(path, layer))
     try:
         yield listed
     finally:
@@ -66,9 +81,14 @@ def calls(
             object.__delattr__(layer, "call")
 
 
-def forward(training: Any, batch: Any) -> None:
-    """One forward pass with the loss, in training mode."""
-    training.module.loss(training.model, *batch)
+def load(training: Any, weights: dict[str, Array]) -> None:
+    """Set every tensor from canonical weights."""
+    training.module.import_weights(training.model, weights)
+
+
+def forward(training: Any, batch: Any) -> float:
+    """The loss of a forward pass in training mode."""
+    return float(training.module.loss(training.model, *batch))
 
 
 def gradients(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:

@@ -1,0 +1,272 @@
+"""Of one layer with the same input on both sides: dense, convolution and its transpose, normalisation, recurrence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain, combinations, permutations, product
+from typing import Any
+
+import numpy as np
+
+from suite.prove.arithmetic import ACTIVATIONS, convolution, dilate, geometries, recurrent_states, sigmoid
+from suite.prove.case import Case
+from suite.prove.layers import Layer
+from suite.prove.numbers import same
+from suite.prove.search import Formula
+from workloads.data.dataset import Array
+
+BIAS = {"the bias once": 1.0, "the bias twice": 2.0, "no bias": 0.0}
+GATES = {3: ("update", "reset", "candidate"), 4: ("input", "forget", "cell", "output")}
+
+
+def formulas(case: Case) -> Iterator[Formula]:
+    """Those that the layer's tensors allow."""
+    layer, x = case.layer, _input(case)
+    if layer is None or x is None or case.targets is None:
+        return
+    if len(layer.kernels) == 1 and len(layer.vectors) < 2:
+        yield from _with_kernel(layer, x, case.targets[0])
+    if not layer.kernels and x.shape == case.targets[0].shape:
+        yield from _normalisation(layer, x, case.targets)
+    if len(layer.kernels) > 1 and x.ndim == 3:
+        yield from _recurrent(layer, x, case.targets[0])
+
+
+def _input(case: Case) -> Array | None:
+    """The input that both sides have, without rows of zeros at its borders, which are padding before the layer."""
+    pair = case.layer.pair("input") if case.layer else None
+    if pair is None and case.layer and "input" in case.layer.one and "input" in case.layer.other:
+        pair = _strip(case.layer.one["input"]), _strip(case.layer.other["input"])
+    elif pair and case.layer and case.layer.kernels and case.layer.kernels[0].ndim > 2:
+        pair = _strip(pair[0]), _strip(pair[1])
+    return pair[0] if pair and same(pair) and np.issubdtype(pair[0].dtype, np.floating) else None
+
+
+def _strip(x: Array) -> Array:
+    for axis in range(1, x.ndim - 1):
+        rows = np.flatnonzero(np.any(x, axis=tuple(other for other in range(x.ndim) if other != axis)))
+        if rows.size:
+            x = np.take(x, range(rows[0], rows[-1] + 1), axis)
+    return x
+
+
+def _with_kernel(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
+    kernel, bias = layer.kernels[0], layer.bias
+    ways = {"layout of a kernel": _read(kernel), "bias": BIAS if bias is not None else {"no bias": 0.0}}
+    added = np.zeros(1) if bias is None or bias.size not in (1, y.shape[-1]) else bias
+    if kernel.size == x.shape[-1] * y.shape[-1]:
+
+        def dense(rows: Any, layout: Array, times: float, function: Any) -> Array:
+            return np.asarray(function(x[rows] @ layout.reshape(x.shape[-1], -1) + times * added))
+
+        yield _formula(dense, ways | {"activation": ACTIVATIONS})
+    if kernel.ndim not in (3, 4) or x.ndim != kernel.ndim or y.ndim != kernel.ndim:
+        return
+    axes = kernel.ndim - 2
+    wide, transposes = (x, y.shape[1:3]) if axes == 2 else (x[:, :, None], (*y.shape[1:2], 1))
+    sides, sizes = wide.shape[1:3], [*kernel.shape[:axes], 1][:2]
+    upsampled = max(after / side for after, side in zip(transposes, sides, strict=True)) > 1.5
+    for up in (1, 2, 3, 4) if upsampled else (1,):
+        length = up * (sides[0] - 1) + 1
+        places = [(up, *each) for each in geometries(length, sizes[0], transposes[0]) if up == 1 or each[0] == 1]
+        places.sort(key=lambda place: (place[1], abs(place[2] - place[3])))
+        named = {_say_place(*place): place for place in places}
+        if not named:
+            continue
+
+        def convolved(
+            rows: Any, layout: Array, times: float, place: tuple[int, int, int, int], function: Any
+        ) -> Array | None:
+            up, stride, *padding = place
+            turned = layout if axes == 2 else layout[:, None]
+            if up > 1:  # of the convolution whose transpose this is
+                turned = turned[::-1, :: -1 if axes == 2 else 1].swapaxes(-1, -2)
+            elif turned.shape[-2] == x.shape[-1] and turned.shape[-2] * turned.shape[-1] == y.shape[-1] != turned.shape[-1]:
+                turned = turned.reshape(*turned.shape[:2], 1, -1)  # one for each channel, as Keras has it
+            spread = dilate(wide[rows], up, axes) if up > 1 else wide[rows]
+            result = convolution(spread, turned, stride, (padding[0], padding[1]))
+            if result is None:
+                return None
+            return np.asarray(function((result if axes == 2 else result[:, :, 0]) + times * added))
+
+        what = "alignment" if up > 1 else "padding"
+        yield _formula(convolved, ways | {what: named, "activation": ACTIVATIONS})
+
+
+def _formula(compute: Any, ways: dict[str, dict[str, Any]]) -> Formula:
+    """A formula whose ways are handed over in their order."""
+    return Formula(ways, lambda rows, **chosen: compute(rows, *(chosen[what] for what in ways)))
+
+
+def _say_place(up: int, stride: int, before: int, behind: int) -> str:
+    return f"stride {max(up, stride)}, padding {before} before and {behind} behind"
+
+
+def _read(kernel: Array) -> dict[str, Array]:
+    """A kernel as it is, and as a wrong order of its axes would have it."""
+    found, axes = {"the kernel as it is": kernel}, range(kernel.ndim)
+    for order in permutations(axes):
+        if kernel.transpose(order).shape == kernel.shape:
+            found[f"its axes in the order {order}"] = kernel.transpose(order)
+        reshaped = kernel.reshape([kernel.shape[axis] for axis in order]).transpose(np.argsort(order))
+        found[f"it reshaped to the axes {order}"] = reshaped
+    spatial = range(kernel.ndim - 2)
+    exchanged = {"": kernel, ", inputs and outputs exchanged": kernel.swapaxes(-1, -2)}
+    flips = chain.from_iterable(combinations(spatial, count) for count in range(1, kernel.ndim - 1))
+    for flip, (also, of) in product(flips, exchanged.items()):
+        if of.shape == kernel.shape:
+            found[f"it mirrored along the axes {flip}{also}"] = np.flip(of, flip)
+    seen = [kernel]
+    for name, array in list(found.items())[1:]:
+        if any(array.shape == each.shape and np.array_equal(array, each) for each in seen):
+            del found[name]
+        seen.append(array)
+    return found
+
+
+def _normalisation(layer: Layer, x: Array, targets: tuple[Array, Array]) -> Iterator[Formula]:
+    named = {name.rpartition("/")[2]: np.asarray(array, np.float64) for name, array in layer.tensors.items()}
+    scale = next((named[name] for name in ("scale", "gamma", "weight") if name in named), np.ones(x.shape[-1]))
+    shift = next((named[name] for name in ("shift", "beta", "bias") if name in named), None)
+    if scale.size != x.shape[-1] or not scale.all():
+        return
+    added = np.zeros(1) if shift is None else shift
+    axes: dict[str, Any] = {"the features": (1, x.ndim - 1), "the batch": (1, tuple(range(x.ndim - 1)))}
+    if x.ndim > 2:
+        axes["each sample"] = (1, tuple(range(1, x.ndim)))
+        counts = [count for count in range(2, x.shape[-1] + 1) if x.shape[-1] % count == 0]
+        axes |= {f"each of {count} groups": (count, (*range(1, x.ndim - 1), x.ndim)) for count in counts}
+
+    def moments(axes: Any, centred: bool, ddof: int) -> tuple[Array, Array]:
+        groups, over = axes
+        grouped = x.reshape(*x.shape[:-1], groups, -1) if groups > 1 else x
+        less = grouped - grouped.mean(over, keepdims=True) if centred else grouped
+        count = less.size / max(less.mean(over).size, 1)
+        return less, (less**2).mean(over, keepdims=True) * count / (count - ddof or 1)
+
+    centres, divisors = {"the mean subtracted": True, "no mean subtracted": False}, {"n": 0, "n - 1": 1}
+    epsilons = sorted({
+        each for way, centred, ddof, y in product(axes.values(), centres.values(), (0, 1), targets)
+        for each in _epsilons(*moments(way, centred, ddof), (y - added) / scale)
+    })  # fmt: skip
+
+    def normalised(rows: Any, **ways: Any) -> Array:
+        if ways["normalised axes"] is None:
+            normal = x / np.sqrt(1 + ways["epsilon"])
+        else:
+            less, variance = moments(ways["normalised axes"], ways["centring"], ways["biased variance"])
+            root, epsilon = ways["place of epsilon"], ways["epsilon"]
+            divisor = np.sqrt(variance + epsilon) if root else np.sqrt(variance) + epsilon
+            normal = (less / divisor).reshape(x.shape)
+        return np.asarray((normal * (scale + ways["scale"]) + ways["bias"] * added)[rows])
+
+    yield Formula(
+        {
+            "normalised axes": axes | {"nothing, but the running statistics": None},
+            "centring": centres,
+            "biased variance": divisors,
+            "epsilon": {f"{each:.3g}": each for each in epsilons},
+            "place of epsilon": {"epsilon under the root": True, "epsilon beside the root": False},
+            "scale": {"the scale": 0.0, "1 + the scale": 1.0},
+            "bias": BIAS if shift is not None else {"no bias": 0.0},
+        },
+        normalised,
+        most=3,
+    )
+
+
+def _epsilons(less: Array, variance: Array, normal: Array) -> Iterator[float]:
+    """What epsilon would have to be, under the root or beside it, for these normalised numbers."""
+    normal = normal.reshape(less.shape)
+    with np.errstate(all="ignore"):
+        ratios = np.broadcast_to(less / normal, less.shape)
+        divisors = [ratios**2 - variance, ratios - np.sqrt(variance)]
+    for each in divisors:
+        # Where the numbers are small, epsilon counts most.
+        usable = np.isfinite(each) & (np.abs(less) > np.abs(less).mean() / 10)
+        if usable.any():
+            found = each[usable][np.argsort(np.broadcast_to(variance, less.shape)[usable])[: usable.sum() // 4 + 1]]
+            epsilon = float(np.median(found))
+            if epsilon >= 0 and np.ptp(found) <= 1e-3 * epsilon + 1e-12:
+                yield float(f"{epsilon:.3g}")
+    yield 0.0
+
+
+def _recurrent(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
+    stack = _stack(list(layer.tensors.values()), x.shape[-1])
+    if not stack:
+        return
+    gates = len(stack[0][0][0]) // len(stack[0][1])
+    which = {"every layer": range(len(stack))} | {f"layer {at + 1}": [at] for at in range(len(stack)) if len(stack) > 1}
+    biases: dict[str, Any] = {name: (times, times) for name, times in BIAS.items()} | {"no bias of the state": (1.0, 0.0)}
+    orders = {", ".join(GATES[gates][at] for at in order): order for order in permutations(range(gates))}
+    ways: dict[str, dict[str, Any]] = {
+        "order of gates": {f"{name} in {where}": (order, at) for name, order in orders.items() for where, at in which.items()},
+        "bias": {f"{name} in {where}": (times, at) for name, times in biases.items() for where, at in which.items()},
+        "bias of the forget gate": {"the bias as it is": 0.0, "1 more for the forget gate": 1.0},
+        "reset gate": {"the product with the state reset": True, "the state reset before its product": False},
+        "update gate": {"the update gate for the old state": True, "the update gate for the new one": False},
+        "direction": {"the first word first": 1, "the last word first": -1},
+    }  # fmt: skip
+    unused = ("reset gate", "update gate") if gates == 4 else ("bias of the forget gate",)
+    ways = {what: each for what, each in ways.items() if what not in unused}
+
+    def states(rows: Any, **chosen: Any) -> Array:
+        (order, ordered), (times, biased) = chosen["order of gates"], chosen["bias"]
+        inputs = x[rows][:, :: chosen["direction"]]
+        for at, tensors in enumerate(stack):
+            turn = order if at in ordered else range(gates)
+            kernel, recurrent, *own = (_in_order(each, turn) for each in tensors)
+            added = [by * each for by, each in zip(times if at in biased else (1.0, 1.0), own, strict=False)]
+            cell = partial(_gru if gates == 3 else _lstm, (kernel, recurrent, added), chosen)
+            inputs = recurrent_states(inputs, cell, len(recurrent))
+        return inputs[:, :: chosen["direction"]] if y.ndim == 3 else inputs[:, -1]
+
+    yield Formula(ways, states)
+
+
+def _stack(tensors: Sequence[Array], width: int) -> list[tuple[Array, ...]]:
+    """Kernel, recurrent kernel and biases of each layer of a stack of LSTMs or GRUs; empty if it is none."""
+    stack: list[list[Array]] = []
+    for array in (np.asarray(each, np.float64) for each in tensors):
+        layer = stack[-1] if stack else []
+        if len(layer) == 2 and array.shape == (2, *layer[0].shape[1:]):
+            layer += list(array)  # a bias of the inputs, and one of the state
+        elif layer and (array.ndim == 1 or len(layer) == 1):
+            layer.append(array)
+        else:
+            stack.append([array])
+    for kernel, *rest in stack:
+        units = len(rest[0]) if rest else 0
+        if kernel.shape not in ((width, 3 * units), (width, 4 * units)) or rest[0].shape != (units, kernel.shape[1]):
+            return []
+        if any(each.shape != kernel.shape[1:] for each in rest[1:]):
+            return []
+        width = units
+    return [tuple(each) for each in stack]
+
+
+def _in_order(array: Array, order: Sequence[int]) -> Array:
+    """A tensor with its gates in another order."""
+    return array.reshape(*array.shape[:-1], len(order), -1)[..., list(order), :].reshape(array.shape)
+
+
+def _lstm(tensors: Any, ways: Any, x: Array, state: Array, memory: Array) -> tuple[Array, Array]:
+    kernel, recurrent, biases = tensors
+    i, f, g, o = np.split(x @ kernel + state @ recurrent + sum(biases), 4, axis=-1)
+    memory = sigmoid(f + ways["bias of the forget gate"]) * memory + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(memory), memory
+
+
+def _gru(tensors: Any, ways: Any, x: Array, state: Array, _: Array) -> tuple[Array, Array]:
+    kernel, recurrent, biases = tensors
+    of_input, of_state = (biases[at] if at < len(biases) else np.zeros(len(kernel[0])) for at in (0, 1))
+    z, r, n = np.split(x @ kernel + of_input, 3, axis=-1)
+    hz, hr, hn = np.split(state @ recurrent + of_state, 3, axis=-1)
+    z, r, units = sigmoid(z + hz), sigmoid(r + hr), len(recurrent)
+    if not ways["reset gate"]:
+        hn = (r * state) @ recurrent[:, 2 * units :] + of_state[2 * units :]
+    n = np.tanh(n + (r * hn if ways["reset gate"] else hn))
+    after = z * state + (1 - z) * n if ways["update gate"] else (1 - z) * state + z * n
+    return after, after

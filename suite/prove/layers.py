@@ -1,0 +1,152 @@
+"""The layers of two frameworks side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from suite.prove.numbers import Given, Numbers, align, same
+from workloads.data.dataset import Array
+
+#: What a layer has from the first of the calls that make it up, and what from the last.
+FIRST, LAST = ("input", "drawn_input"), ("output", "drawn_output", "mean", "variance")
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One layer in two frameworks: its canonical tensors, and by side what went in and came out.
+
+    ``one`` and ``other`` have ``input``, ``output``, the same of some samples with dropout, by pass (``drawn_input``
+    and ``drawn_output``), ``mean`` and ``variance``, as far as there are any. ``calls`` are their places in the order
+    of calls.
+    """
+
+    name: str
+    tensors: dict[str, Array]
+    one: dict[str, Array]
+    other: dict[str, Array]
+    calls: tuple[int, int]
+    _pairs: dict[str, tuple[Array, Array] | None] = field(default_factory=dict)
+
+    @cached_property
+    def vectors(self) -> list[Array]:
+        """Biases and scales, each as a vector."""
+        return [array.astype(np.float64).ravel() for name, array in self.tensors.items() if _is_vector(name, array)]
+
+    @cached_property
+    def kernels(self) -> list[Array]:
+        return [array.astype(np.float64) for name, array in self.tensors.items() if not _is_vector(name, array)]
+
+    @property
+    def bias(self) -> Array | None:
+        """The only vector beside a kernel, if there is one."""
+        return self.vectors[0] if self.kernels and len(self.vectors) == 1 else None
+
+    @property
+    def is_table(self) -> bool:
+        """Whether what goes in are numbers of rows."""
+        return "input" in self.one and not np.issubdtype(self.one["input"].dtype, np.floating)
+
+    def pair(self, name: str) -> tuple[Array, Array] | None:
+        """What both sides have under this name, in the layout that brings them nearest to each other."""
+        if name not in self.one or name not in self.other:
+            return None
+        if name not in self._pairs:
+            self._pairs[name] = align(self.one[name], self.other[name])
+        return self._pairs[name]
+
+    def common(self, name: str) -> Array | None:
+        """What both sides have alike under this name."""
+        pair = self.pair(name)
+        return pair[0] if pair and same(pair) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two frameworks; ``one`` is the reference."""
+
+    one: Numbers
+    other: Numbers
+    given: Given
+
+    @property
+    def sides(self) -> tuple[Numbers, Numbers]:
+        return self.one, self.other
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return self.one.framework, self.other.framework
+
+    @cached_property
+    def scaled(self) -> Pair:
+        """The same at a larger scale."""
+        return Pair(self.one.scaled, self.other.scaled, self.given.scaled)
+
+    @cached_property
+    def layers(self) -> list[Layer]:
+        """The layers that both have, in the order in which the first calls them.
+
+        Where one has a layer for what is several in the other, such as attention or a stack of LSTMs, they are one: its
+        input is that of the first, its output that of the last. It has no output if one side shows not all of its
+        tensors.
+        """
+        groups: list[set[str]] = []
+        for side in self.sides:
+            for layer in side.facts["layers"]:
+                tensors = set(layer["tensors"])
+                touching = [group for group in groups if group & tensors]
+                groups = [group for group in groups if not group & tensors] + [tensors.union(*touching)]
+        found = [layer for group in groups if (layer := self._layer(group)) is not None]
+        return sorted(found, key=lambda layer: layer.calls[0])
+
+    def moved(self, side: Numbers, group: str) -> dict[str, Array]:
+        """Gradients, or how far the weights moved up to ``first`` or ``after``."""
+        tensors, weights = side.group(group), self.given.weights
+        if group == "gradients":
+            return tensors
+        return {name: array - weights[name] for name, array in tensors.items() if name in weights}
+
+    def _layer(self, group: set[str]) -> Layer | None:
+        held, arrays, calls = [], [], []
+        for side in self.sides:
+            layers = [(at, set(each["tensors"])) for at, each in enumerate(side.facts["layers"])]
+            at = [number for number, tensors in layers if tensors & group]
+            if not at:
+                return None
+            held.append(set().union(*(tensors for number, tensors in layers if number in at)))
+            first, last = side.group(f"layers/{at[0]}"), side.group(f"layers/{at[-1]}")
+            own = {name: first[name] for name in FIRST if name in first}
+            own |= {name: last[name] for name in LAST if name in last}
+            arrays.append({name: _widen(array) for name, array in own.items()})
+            calls.append(at[0])
+        if held[0] != held[1]:
+            arrays = [{name: own[name] for name in FIRST if name in own} for own in arrays]
+        weights = self.given.weights
+        tensors = {name: array for name, array in weights.items() if name in group}
+        name = _name(list(tensors), weights)
+        return Layer(name, tensors, *arrays, calls=(calls[0], calls[1]))
+
+
+def _is_vector(name: str, array: Array) -> bool:
+    return array.ndim == 1 or name.rpartition("/")[2].endswith("bias")
+
+
+def _widen(array: Array) -> Array:
+    """Numbers in float64, so that what is computed of them here is not rounded to their own type."""
+    return array.astype(np.float64) if np.issubdtype(array.dtype, np.floating) else array
+
+
+def _name(tensors: list[str], weights: Mapping[str, Array]) -> str:
+    """The canonical layers of these tensors, or what they are all in; with their names where a layer has others too."""
+    layers = list(dict.fromkeys(name.rpartition("/")[0] or name for name in tensors))
+    if len(layers) > 1:
+        common = [part for part, *others in zip(*(layer.split("/") for layer in layers), strict=False) if {part} == {*others}]
+        return "/".join(common) or " and ".join(layers)
+    every = [name for name in weights if name.rpartition("/")[0] == layers[0]]
+    own = [name for name in tensors if name in every]
+    if len(own) == len(every) or not every:
+        return layers[0]
+    return f"{layers[0]} ({', '.join(name.rpartition('/')[2] for name in own)})"

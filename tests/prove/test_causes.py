@@ -1,0 +1,235 @@
+"""Causes by formulas, on numbers that NumPy makes: what porters meet is named by the one thing that is done otherwise."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from suite.prove.arithmetic import ACTIVATIONS, convolution, dilate, pool, recurrent_states
+from suite.prove.causes import REMEDIES, find_causes
+from suite.prove.case import Case, Place
+from suite.prove.formulas import inside
+from suite.prove.layers import Pair
+from suite.prove.numbers import Given, Numbers
+
+DRAW = np.random.default_rng(0)
+SCALE, SHIFT = DRAW.uniform(0.5, 1.5, 6), DRAW.standard_normal(6)
+WORDS = DRAW.standard_normal((8, 5, 6))
+PICTURE = DRAW.standard_normal((8, 7, 7, 3))
+KERNEL, UP, BIAS = DRAW.standard_normal((3, 3, 3, 6)), DRAW.standard_normal((3, 3, 6, 3)), DRAW.standard_normal(6)
+UNITS = 3
+GRU = {"kernel": (6, 9), "recurrent": (3, 9), "bias": (2, 9)}
+LSTMS = {"1/kernel": (6, 12), "1/recurrent": (3, 12), "1/bias": (12,)}
+LSTMS |= {"2/kernel": (3, 12), "2/recurrent": (3, 12), "2/bias": (12,)}
+GRU, LSTMS = ({name: DRAW.standard_normal(shape) for name, shape in each.items()} for each in (GRU, LSTMS))
+LABELS = np.arange(8) % 4
+
+
+def side(framework: str, arrays: dict[str, Any], *layers: tuple[str, ...]) -> Numbers:
+    facts = {"layers": [{"path": "", "tensors": list(tensors), "lines": []} for tensors in layers]}
+    return Numbers({"framework": framework, **facts}, arrays)
+
+
+def named(
+    place: str, arrays: list[dict[str, Any]], tensors: dict[str, Any], layers: list[tuple[str, ...]], inputs: Any = None,
+    layer: int | None = None, *, within: bool = True,
+) -> list[str]:  # fmt: skip
+    """The causes that are named of two sides with these arrays."""
+    one, other = (side(name, each, *layers) for name, each in zip(("pytorch", "jax"), arrays, strict=True))
+    given = Given(tensors, [(WORDS if inputs is None else inputs, LABELS)])
+    pair = Pair(one, other, given)
+    case = Case(pair, Place(place, None if layer is None else pair.layers[layer], within))
+    return [cause.name for cause, _ in find_causes(case)]
+
+
+def of_layer(tensors: dict[str, Any], x: Any, right: Any, wrong: Any) -> list[str]:
+    arrays = [{"layers/0/input": x, "layers/0/output": y} for y in (right, wrong)]
+    return named("logits", arrays, tensors, [tuple(tensors)], x, 0)
+
+
+def normalised(x: Any, axes: Any, epsilon: float, ddof: int = 0, *, centred: bool = True) -> Any:
+    less = x - x.mean(axes, keepdims=True) if centred else x
+    count = x.size / less.mean(axes).size
+    return less / np.sqrt((less**2).mean(axes, keepdims=True) * count / (count - ddof) + epsilon) * SCALE + SHIFT
+
+
+def convolved(kernel: Any, stride: int = 1, padding: tuple[int, int] = (1, 1), bias: Any = BIAS) -> Any:
+    return convolution(PICTURE, kernel, stride, padding) + bias
+
+
+def transposed(kernel: Any, padding: tuple[int, int]) -> Any:
+    return convolution(dilate(PICTURE, 2, 2), kernel[::-1, ::-1].swapaxes(2, 3), 1, padding) + BIAS
+
+
+def gru(order: tuple[int, ...] = (0, 1, 2), bias: Any = GRU["bias"], *, reset: bool = True, update: bool = True) -> Any:
+    kernel, recurrent, biases = (inside._in_order(each, order) for each in (GRU["kernel"], GRU["recurrent"], bias))
+    ways = {"reset gate": reset, "update gate": update}
+    return recurrent_states(WORDS, partial(inside._gru, (kernel, recurrent, list(biases)), ways), UNITS)
+
+
+def lstms(order: tuple[int, ...] = (0, 1, 2, 3), second: tuple[int, ...] = (0, 1, 2, 3), times: int = 1) -> Any:
+    x = WORDS
+    for number, turn in ((1, order), (2, second)):
+        kernel, recurrent, bias = (inside._in_order(LSTMS[f"{number}/{name}"], turn) for name in GRU)
+        tensors = kernel, recurrent, [bias * (times if number == 2 else 1)]
+        x = recurrent_states(x, partial(inside._lstm, tensors, {"bias of the forget gate": 0.0}), UNITS)
+    return x[:, -1]
+
+
+FEATURES, BATCH = 2, (0, 1)
+INSIDE = {
+    "LayerNorm: epsilon": (WORDS, normalised(WORDS, FEATURES, 1e-5), normalised(WORDS, FEATURES, 1e-6), "epsilon"),
+    "BatchNorm: epsilon": (WORDS, normalised(WORDS, BATCH, 1e-5), normalised(WORDS, BATCH, 1e-3), "epsilon"),
+    "RMSNorm: epsilon": (
+        WORDS, normalised(WORDS, FEATURES, 1e-6, centred=False), normalised(WORDS, FEATURES, 1e-5, centred=False),
+        "epsilon",
+    ),
+    "RMSNorm: centred": (
+        WORDS, normalised(WORDS, FEATURES, 1e-6, centred=False), normalised(WORDS, FEATURES, 1e-6), "centring"
+    ),
+    "LayerNorm: variance": (
+        WORDS, normalised(WORDS, FEATURES, 1e-5), normalised(WORDS, FEATURES, 1e-5, 1), "biased variance"
+    ),
+    "BatchNorm: in evaluation": (
+        WORDS, normalised(WORDS, BATCH, 1e-5), WORDS / np.sqrt(1 + 1e-5) * SCALE + SHIFT, "normalised axes"
+    ),
+    "convolution: stride 2": (
+        PICTURE, convolved(KERNEL, 2), convolved(KERNEL, 2, (0, 2)), '"same" padding with stride 2'
+    ),
+    "convolution: height and width": (
+        PICTURE, convolved(KERNEL), convolved(KERNEL.transpose(1, 0, 2, 3)), "layout of a kernel"
+    ),
+    "convolution: no bias": (PICTURE, convolved(KERNEL), convolved(KERNEL, bias=0), "bias missing"),
+    "transposed: alignment": (PICTURE, transposed(UP, (1, 2)), transposed(UP, (2, 1)), "alignment"),
+    "transposed: mirrored": (PICTURE, transposed(UP, (1, 2)), transposed(UP[::-1, ::-1], (1, 2)), "layout of a kernel"),
+    "GRU: order of gates": (WORDS, gru(), gru((1, 0, 2)), "order of gates"),
+    "GRU: reset before": (WORDS, gru(), gru(reset=False), "reset gate"),
+    "GRU: update gate": (WORDS, gru(), gru(update=False), "update gate"),
+    "GRU: no bias of the state": (WORDS, gru(), gru(bias=GRU["bias"] * [[1], [0]]), "bias missing"),
+    "LSTMs: order of gates": (WORDS, lstms(), lstms((1, 0, 2, 3), (1, 0, 2, 3)), "order of gates"),
+    "LSTMs: order in the second": (WORDS, lstms(), lstms(second=(0, 1, 3, 2)), "order of gates"),
+    "LSTMs: bias of the second twice": (WORDS, lstms(), lstms(times=2), "bias twice"),
+}  # fmt: skip
+
+
+def tensors_of(name: str) -> dict[str, Any]:
+    kind = name.partition(":")[0]
+    norm = {"norm/scale": SCALE, "norm/bias": SHIFT}
+    of = {"convolution": {"conv/kernel": KERNEL, "conv/bias": BIAS}, "transposed": {"up/kernel": UP, "up/bias": BIAS}}
+    return {**of, "GRU": {f"gru/{each}": a for each, a in GRU.items()}, "LSTMs": LSTMS}.get(kind, norm)
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_a_layer_that_computes_otherwise(name: str) -> None:
+    x, right, wrong, cause = INSIDE[name]
+    assert of_layer(tensors_of(name), x, right, wrong) == [cause]
+    assert of_layer(tensors_of(name), x, wrong, right) == [cause], "whichever side it is"
+
+
+def between(before: Any, right: Any, wrong: Any, inputs: Any = None) -> list[str]:
+    """Of a layer that gave ``before`` on both sides, and what was made of it on either."""
+    layers, kernel = [("a/kernel",), ("b/kernel",)], np.ones((3, before.shape[-1]))
+    first = {"layers/0/input": np.ones((8, 3)), "layers/0/output": before}
+    arrays = [{**first, "layers/1/input": made} for made in (right, wrong)]
+    return named("logits", arrays, {"a/kernel": kernel, "b/kernel": kernel.T}, layers, inputs, 1, within=False)
+
+
+def pooled(kind: str, size: int, stride: int, *padding: int) -> Any:
+    return pool(np.maximum(PICTURE, 0), kind, size, stride, (padding[0], padding[1]))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "cause"),
+    [
+        (pooled("maximum", 3, 2, 1, 1), pooled("maximum", 3, 2, 0, 2), "pooling"),
+        (pooled("maximum", 3, 2, 0, 0), pooled("maximum", 2, 2, 0, 0), "pooling"),
+        (pooled("mean", 3, 2, 1, 1), pooled("mean without the padding", 3, 2, 1, 1), "pooling"),
+        (np.maximum(PICTURE, 0), np.clip(PICTURE, 0, 0.5), ""),
+        (np.maximum(4 * PICTURE, 0), np.clip(4 * PICTURE, 0, 6), "activation"),
+        (ACTIVATIONS["GELU by the tangent"](PICTURE), ACTIVATIONS["GELU by the error function"](PICTURE), "form of GELU"),
+        (PICTURE.reshape(8, -1), PICTURE.transpose(0, 3, 1, 2).reshape(8, -1), "order of a flattened input"),
+    ],
+)  # fmt: skip
+def test_what_stands_between_layers(right: Any, wrong: Any, cause: str) -> None:
+    before = 4 * PICTURE if cause == "activation" else PICTURE
+    assert between(before, right, wrong) == ([cause] if cause else [])
+
+
+def test_the_padding_of_a_text_in_its_mean() -> None:
+    tokens = np.arange(1, 41).reshape(8, 5) * (np.arange(5) < np.arange(8)[:, None] % 4 + 2)
+    there = (tokens != 0)[:, :, None]
+    mean = (WORDS * there).sum(1) / there.sum(1)
+    assert between(WORDS, mean, WORDS.mean(1), tokens) == ["masked padding"]
+    assert between(WORDS, mean, (WORDS * there).sum(1) / 5, tokens) == ["masked padding"]
+    assert between(WORDS, mean, WORDS[:, 0], tokens) == ["pooling"]
+
+
+def entropy(logits: Any, smoothing: float = 0.0) -> float:
+    logs = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    return float(-((1 - smoothing) * logs[np.arange(8), LABELS] + smoothing * logs.mean(1)).mean())
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        (lambda logits: entropy(logits, 0.1), "label smoothing"),
+        (lambda logits: 8 * entropy(logits), "sum for mean"),
+        (lambda logits: entropy(np.exp(logits) / np.exp(logits).sum(1, keepdims=True)), "softmax twice"),
+        (lambda logits: 1.2345678 * entropy(logits), ""),
+    ],
+)
+def test_a_loss_that_is_another(change: Any, cause: str) -> None:
+    logits = np.random.default_rng(1).standard_normal((8, 4))
+    arrays = [{"logits": logits, "loss": np.array(loss)} for loss in (entropy(logits), change(logits))]
+    assert named("loss", arrays, {}, []) == ([cause] if cause else [])
+
+
+@pytest.mark.parametrize(("stage", "group"), [("gradients", "gradients"), ("loss", "gradients"), ("three steps", "first")])
+def test_a_decay_of_some_tensors(stage: str, group: str) -> None:
+    """By a framework's own regulariser, beside the spec's optimizer."""
+    weights = {"a/kernel": KERNEL, "a/bias": BIAS}
+    moves = {name: DRAW.standard_normal(array.shape) for name, array in weights.items()}
+    start = weights if group == "first" else dict.fromkeys(weights, 0.0)
+    decayed = moves | {"a/kernel": moves["a/kernel"] - 1e-3 * KERNEL * (1 if group == "first" else -1)}
+    logits = np.random.default_rng(1).standard_normal((8, 4))
+    arrays = [
+        {f"{group}/{name}": start[name] + moved for name, moved in each.items()}
+        | {"logits": logits, "loss": np.array(1.0 + at)}
+        for at, each in enumerate((moves, decayed))
+    ]
+    assert named(stage, arrays, weights, []) == ["weight decay"]
+
+
+@pytest.mark.parametrize(
+    ("share", "unbiased", "cause"),
+    [(0.9, False, "momentum convention"), (0.3, False, "momentum"), (0.1, True, "biased variance")],
+)
+def test_running_statistics(share: float, unbiased: bool, cause: str) -> None:
+    """A momentum of .1 or .01, and the divisor of the variance."""
+    mean, variance, count = WORDS.mean((0, 1)), WORDS.var((0, 1)), 40
+    arrays = []
+    for part, factor in ((0.1, 1.0), (share, count / (count - 1) if unbiased else 1.0)):
+        running = {"layers/0/mean": part * mean, "layers/0/variance": 1 - part + part * factor * variance}
+        arrays.append({"layers/0/input": WORDS, **running})
+    tensors = {"norm/scale": SCALE, "norm/bias": SHIFT}
+    assert named("evaluation", arrays, tensors, [tuple(tensors)], None, 0) == [cause]
+
+
+def test_layers_that_are_one_in_the_other_framework_are_compared_as_a_whole() -> None:
+    """PyTorch's attention has the kernel of its output, which is a layer of its own in Keras: no layer differs there."""
+    tensors = {name: DRAW.standard_normal((6, 6)) for name in ("attention/query", "attention/out")}
+    whole = side("pytorch", {"layers/0/input": WORDS, "layers/0/output": 2 * WORDS}, tuple(tensors))
+    parts = {"layers/0/input": WORDS, "layers/0/output": 9 * WORDS, "layers/1/input": 5 * WORDS}
+    split = side("tensorflow", parts | {"layers/1/output": 2 * WORDS}, *((name,) for name in tensors))
+    for one, other in ((whole, split), (split, whole)):
+        (layer,) = Pair(one, other, Given(tensors, [])).layers
+        assert np.array_equal(*layer.pair("output"))
+        assert layer.tensors.keys() == tensors.keys()
+        assert layer.name == "attention"
+
+
+def test_every_remedy_is_one_of_a_cause() -> None:
+    assert all(REMEDIES.values())
