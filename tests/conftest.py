@@ -250,10 +250,8 @@ def unoptimized(request: pytest.FixtureRequest) -> Iterator[None]:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Comparisons draw no plots, which take most of their time."""
     from suite.report import plots
-    from suite.report.plots import card
 
     monkeypatch.setattr(plots, "draw", lambda *_: [])
-    monkeypatch.setattr(card, "draw_card", lambda *_: "")
 
 
 @pytest.fixture

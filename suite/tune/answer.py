@@ -69,11 +69,10 @@ def write_answers(races: Iterable[Race], records: Sequence[Record], folder: Path
     (folder / "answer.json").write_text(json.dumps({**run, "races": races_json}, indent=1) + "\n", encoding="utf-8")
     with (folder / "answer.txt").open("w", encoding="utf-8") as file:
         print_answers(races, records, "python -m suite.tune --resume", file)
-    with plots.use_style():
-        for race in races:
-            if plot := race_plot(race):
-                cell = race.cells[0]
-                plots.save(plot, folder / f"race-{cell.workload}-{cell.size}.png")
+    for race in races:
+        if chart := race_plot(race):
+            cell = race.cells[0]
+            plots.save(chart, folder / f"race-{cell.workload}-{cell.size}.png")
 
 
 def seconds_of(race: Race, records: Iterable[Record]) -> float:

@@ -23,7 +23,7 @@ from suite.compare.__main__ import main
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Record
 from suite.report.plots import draw
-from suite.report.plots.kinds.learning import accuracy_lines, loss_lines
+from suite.report.plots.kinds.learning import accuracies, losses
 from suite.report.tables.accuracy import view
 from tests.records import HOSTILE, digest, failed, record, saved
 from tests.shown import in_markdown, terminal
@@ -175,12 +175,12 @@ def test_precisions_are_held_against_float32():
 
 def test_the_numbers_behind_the_plots(tmp_path):
     table = compare_accuracies(grouped(seeds(SAME)), "pytorch")
-    line = accuracy_lines(table, "epochs")[0]
-    assert line.x.tolist() == [1, 2, 3]
-    assert line.middle.tolist() == pytest.approx([0.671, 0.771, 0.871])
-    assert sorted(line.seeds[:, -1]) == [0.870, 0.871, 0.872]
-    assert accuracy_lines(table, "seconds")[0].x.tolist() == [2, 4, 6]
-    loss = loss_lines(table, points=120)[0]
+    curve = accuracies(table)[0]
+    assert list(curve.x) == [1, 2, 3]
+    assert curve.middle == pytest.approx([0.671, 0.771, 0.871])
+    assert sorted(seed[-1] for seed in curve.seeds) == [0.870, 0.871, 0.872]
+    assert accuracies(table, seconds=True)[0].x == [2, 4, 6]
+    loss = losses(table)[0]
     assert len(loss.x) == 120
     assert loss.x[0] == 1.5
     draw([], [table, table], tmp_path, ("png", "svg"))

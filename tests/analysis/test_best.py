@@ -12,7 +12,7 @@ from suite.record.record import Record
 from suite.report.plots.kinds.bars import throughput
 from suite.report.tables.frame import Table
 from tests import records
-from tests.drawn import said
+from tests.drawn import panels, said
 from tests.records import replace
 from tests.shown import in_markdown, terminal
 
@@ -93,9 +93,9 @@ def test_one_sign_means_the_same_in_the_terminal_in_markdown_and_in_plots() -> N
     assert marked == ["pytorch", "tensorflow"]
     bold = [line for line in in_markdown(made).splitlines() if "**1,0" in line or "**99" in line]
     assert len(bold) == 2
-    drawn = said(throughput(made))
-    assert drawn.count("*\n") == 2
-    assert "Star, bold: the significantly fastest of one precision and batch size" in " ".join(drawn.split())
+    (panel,) = panels(throughput(made))
+    assert {y for y, words in panel.beside.items() if words.endswith("*")} == panel.bold == {0.0, 1.0}
+    assert "Star, bold: the significantly fastest of one precision and batch size" in said(throughput(made))
     few = records.only(three(n=3))
     assert "*" not in said(throughput(few))
     assert "**" not in in_markdown(few)

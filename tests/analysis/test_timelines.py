@@ -9,11 +9,12 @@ import pytest
 
 from suite.analysis.rows.timelines import trace
 from suite.record.record import Record
-from suite.report.plots.kinds.energy import energy, together
-from suite.report.plots.kinds.timeline import round_up, timeline
+from suite.report.format.text import round_up
+from suite.report.plots.kinds.energy import energy
+from suite.report.plots.kinds.timeline import timeline
 from suite.report.tables.curves import consumptions, unbeaten
 from tests import records
-from tests.drawn import said
+from tests.drawn import said, traces
 from tests.records import only, timed, watched
 
 
@@ -52,9 +53,10 @@ def test_what_is_no_energy_is_not_drawn(joules: object) -> None:
 
 
 def test_marks_that_lie_near_each_other_share_a_label() -> None:
-    places = [(5.0, 0.0), (4.9, 0.1), (4.8, 0.1), (3.0, 0.1), (3.0, 2.0)]
-    assert together(places, 0.2) == [(0, 2), (3, 3), (4, 4)]
-    assert together([(1.0, 1.0)], 0.2) == [(0, 0)]
+    places = [(1.0, 0.100), (1.01, 0.101), (1.02, 0.102), (5.0, 0.2)]
+    held = [consuming(joules, step, threads=at) for at, (joules, step) in enumerate(places, 1)]
+    (numbers,) = traces(energy(only(held)), "words")
+    assert numbers.text == ["1\u20133", "4"]
 
 
 # Timelines
@@ -92,11 +94,11 @@ def test_a_timeline_that_is_none_is_passed_over(seen: object) -> None:
 
 def test_a_timeline_of_a_gpu_says_what_utilisation_means_and_one_of_a_cpu_needs_not() -> None:
     words = said(timeline(only([watched(r) for r in records.launches(n=1)])))
-    for expected in ("share of time with any kernel running", "GPU power in W", "500", "GPU busy", "training windows"):
+    for expected in ("share of time with any kernel running", "GPU power", "0 to 500 W", "training windows"):
         assert expected in words
     words = said(timeline(only([watched(r, gpu=False) for r in records.launches(n=1)])))
     assert "GPU" not in words
-    assert "CPU of the worker in cores" in words
+    assert "CPU of the worker" in words
 
 
 def test_a_timeline_of_hundreds_of_cells_says_how_many_it_leaves_out() -> None:

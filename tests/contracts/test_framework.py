@@ -54,9 +54,11 @@ ASKED = """
     from suite.report.text.answer import answer
     seen["answer"], seen["title"] = " ".join(answer([table], []).sentences), FRAMEWORKS["mxnet"]
     seen["strategy's title"] = strategy("kvstore")
-    from suite.report.plots.style.look import FACE, HATCH, MARKER, frameworks, swatch
-    seen["look"] = [FACE["mxnet"], HATCH["mxnet"], MARKER["mxnet"]]
-    seen["legend"] = [swatch(name).get_label() for name in frameworks(table.group.rows)]
+    from suite.report.plots.kinds.bars import throughput
+    from suite.report.plots.style.look import face, stroke
+    seen["look"] = [*face("mxnet").values(), stroke("mxnet")["marker"]]
+    (panel,) = throughput(table).grid[0]
+    seen["drawn"] = [each.group for each in panel.traces if each.kind == "bars"]
     from suite.analysis.bottlenecks.bottleneck import FASTER
     seen["faster"] = FASTER["mxnet"]
 
@@ -115,7 +117,7 @@ def test_tables_and_sentences_name_it(seen: dict[str, Any]) -> None:
 
 def test_plots_draw_it_in_its_own_look(seen: dict[str, Any]) -> None:
     assert seen["look"] == ["#CC79A7", "xx", "D"]
-    assert seen["legend"] == ["PyTorch", "TensorFlow", "JAX", "MXNet"]
+    assert seen["drawn"] == ["pytorch", "tensorflow", "jax", "mxnet"]
 
 
 def test_files_schemas_and_trackers_have_it(seen: dict[str, Any]) -> None:

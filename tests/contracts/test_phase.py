@@ -33,7 +33,7 @@ ASKED = """
     from suite.record.record import Record
     from suite.export.contents import figures
     from suite.export.live import PHASES
-    from suite.report.plots.kinds.timeline import PHASE_NAMES, SHADE
+    from suite.report.plots.kinds.timeline import SHADED
     from suite.report.tables import tidy
     from suite.report.tables.launch_columns import document_columns
     held = records.record()
@@ -42,7 +42,7 @@ ASKED = """
     seen["schema"] = json.dumps(json_schema()["$defs"]["Record"]["properties"]["phases"])
     seen["columns"] = [name for name in tidy.launch_frame([Launch(held, "run-a", "a.json")]) if "inference" in name]
     seen["documented"] = document_columns()
-    seen["band"] = [SHADE["inference"], PHASE_NAMES["inference"]]
+    seen["band"] = [[each.shade, each.hatch, each.title] for each in SHADED if each.name == "inference"]
     from types import SimpleNamespace
     from suite.plan.measuring import Plan
     from suite.plan.command.options import with_phases
@@ -78,7 +78,7 @@ def test_launches_have_its_columns(seen: dict[str, Any]) -> None:
 
 
 def test_timelines_trackers_and_live_metrics_show_it(seen: dict[str, Any]) -> None:
-    assert seen["band"] == [{"facecolor": "#ABCDEF", "hatch": "xx"}, "inference-only"]
+    assert seen["band"] == [["#ABCDEF", "xx", "inference-only"]]
     assert seen["exported"] == ["inference.samples_per_s", "inference.step_s"]
     assert "inference" in seen["live"]
 

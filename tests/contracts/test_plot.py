@@ -15,19 +15,17 @@ from tests import records
 FAKE = '''
 """How many launches each cell has."""
 
+from suite.report.plots import charts
 from suite.report.plots.kinds import kind
-from suite.report.plots.style.bars import bars
-from suite.report.plots.style.canvas import canvas
-from suite.report.plots.style.look import legend, swatch
+from suite.report.plots.traces import Axis, Panel
 
 
 @kind("launch-count", "Bar chart of the number of launches", place=1.5)
 def launch_count(table):
-    plot, axes, places = canvas(table, "Launches", "launches (more is better)", "A caption of its own.")
-    counts = {y: len(row.ok) for y, row in places.items()}
-    bars(axes, places, counts, {y: f"{count} launches" for y, count in counts.items()})
-    legend(axes, [swatch("jax")])
-    return plot
+    rows = charts.stack_rows(table)
+    counts = {y: (len(row.ok),) * 3 for y, row in rows.places.items()}
+    panel = Panel(charts.bars(rows, counts, "launches"), Axis("launches (more is better)"), rows=rows)
+    return charts.rows_chart(table, panel, "Launches", "A caption of its own.")
 '''
 
 
@@ -54,7 +52,7 @@ def test_a_plot_is_one_file(fake: str, tmp_path: Path) -> None:
         "A caption of its own.",
         "Launches of the CIFAR-100 CNN, by framework",
         ">JAX<",
-        "2 launches</title>",
+        "launches</title>",
     ):
         assert words in picture, words
     assert page.index("Bar chart of training throughput") < page.index(picture) < page.index("Box plot of"), "its place"

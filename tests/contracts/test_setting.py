@@ -94,7 +94,7 @@ ASKED = """
     seen["label of a search"] = label(cell, [cell, usual_cell])
 
     from suite.report.format import names
-    from suite.report.plots.style.naming import values_of
+    from suite.report.plots.naming import values_of
     seen["phrase"] = names.phrase("rounding", "stochastic")
     seen["on plots"] = values_of(across.group.rows[-1], ["rounding"])
     from suite.session.planning.eta import _distance

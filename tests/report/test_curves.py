@@ -9,10 +9,9 @@ import pytest
 
 from suite.plan.cell import AUTO, Loader
 from suite.record.record import Record
-from suite.report.plots.kinds.bars import phases as draw_phases
 from suite.report.plots.kinds.compiling import break_even
 from suite.report.plots.kinds.lines import batch as draw_batch
-from suite.report.tables.curves import Point, batches, courses, memory_kind, speed_ups, step_parts, workers
+from suite.report.tables.curves import batches, courses, memory_kind, speed_ups, workers
 from tests import records
 from tests.drawn import said
 from tests.records import only, timed
@@ -77,26 +76,6 @@ def test_without_another_setting_there_is_no_speed_up() -> None:
     assert speed_ups(only(records.launches(precision="bf16"))) == []
 
 
-# Where the time goes
-
-
-def test_loading_adds_what_training_takes_beyond_its_steps() -> None:
-    (found,) = step_parts(only([timed(0.10, compute_s=0.08, input_s=0.05)]))
-    assert (found.train_s, found.compute_s, found.input_s) == pytest.approx((0.10, 0.08, 0.05))
-    assert found.loading_s == pytest.approx(0.02)
-
-
-def test_loading_never_costs_less_than_nothing() -> None:
-    (found,) = step_parts(only([timed(0.10, compute_s=0.11)]))
-    assert found.loading_s == 0
-    assert found.input_s is None
-
-
-def test_a_row_without_a_compute_phase_has_no_parts() -> None:
-    assert step_parts(only([timed(0.1), records.failed(records.record("jax"))])) == []
-    assert draw_phases(only([timed(0.1)])) is None
-
-
 # Batch size
 
 
@@ -106,8 +85,8 @@ def test_throughput_and_memory_by_batch_up_to_the_edge() -> None:
     edge = records.failed(timed(0.1, batch=128), "out-of-memory")
     further = records.failed(timed(0.1, batch=256), "out-of-memory")
     (found,) = batches(only([*held, further, edge]))
-    assert found.points == (Point(32, *[pytest.approx(320)] * 3), Point(64, *[pytest.approx(640)] * 3))
-    assert found.memory == ((32, 32_000_002), (64, 64_000_002)), "the highest of all launches"
+    assert found.rates == {32: pytest.approx((320,) * 3), 64: pytest.approx((640,) * 3)}
+    assert found.memory == {32: 32_000_002, 64: 64_000_002}, "the highest of all launches"
     assert found.edge == 128
 
 
@@ -121,8 +100,8 @@ def test_a_batch_that_was_found_stands_where_it_was_found() -> None:
     ]
     held = searched(timed(0.1, batch=AUTO, memory={"rss_peak_bytes": 2500}), 64, tries)
     (found,) = batches(only([held]))
-    assert [(point.x, point.value) for point in found.points] == [(64, pytest.approx(640))]
-    assert found.memory == ((32, 1000), (64, 2500)), "a launch's own peak goes before that of a try"
+    assert found.rates == {64: pytest.approx((640,) * 3)}
+    assert found.memory == {32: 1000, 64: 2500}, "a launch's own peak goes before that of a try"
     assert found.edge == 96, "it fitted for some steps, not for all"
     assert draw_batch(only([held])) is not None
 
@@ -131,7 +110,7 @@ def test_a_batch_that_was_asked_for_goes_before_the_same_one_that_was_found() ->
     asked = timed(0.1, batch=64)
     found_it = searched(timed(0.2, batch=AUTO), 64, [{"batch": 128, "status": "timeout"}])
     (found,) = batches(only([asked, found_it]))
-    assert [(point.x, point.value) for point in found.points] == [(64, pytest.approx(640))]
+    assert found.rates == {64: pytest.approx((640,) * 3)}
     assert found.edge == 128
 
 
@@ -153,7 +132,7 @@ def test_memory_is_of_one_kind_for_all() -> None:
     assert memory_kind(only(held)) == "allocator_peak_bytes"
     held.append(timed(0.1, "jax", memory={"rss_peak_bytes": 30}))
     assert memory_kind(only(held)) == "rss_peak_bytes"
-    assert batches(only(held))[0].memory == ((32, 20), (64, 20))
+    assert batches(only(held))[0].memory == {32: 20, 64: 20}
 
 
 # Workers
@@ -164,9 +143,7 @@ def test_throughput_by_workers_with_the_ceiling_of_the_steps() -> None:
         timed(step, loader=Loader("workers", count), compute_s=0.05) for count, step in ((2, 0.1), (0, 0.2), (4, 0.08))
     ]
     (found,) = workers(only([*held, timed(0.1)]))
-    assert [(point.x, point.value) for point in found.points] == [
-        (x, pytest.approx(y)) for x, y in ((0, 160), (2, 320), (4, 400))
-    ]
+    assert found.rates == {x: pytest.approx((y,) * 3) for x, y in ((0, 160), (2, 320), (4, 400))}
     assert found.ceiling == pytest.approx(640)
 
 

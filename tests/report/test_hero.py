@@ -8,10 +8,9 @@ import pytest
 
 from suite.plan.cell import Loader
 from suite.report import plots
-from suite.report.plots.kinds.hero import hero
-from suite.report.plots.style.panels import choose_rows, throughputs, training_times
+from suite.report.plots.kinds.hero import choose_rows, hero, throughputs, training_times
 from tests import records
-from tests.drawn import said
+from tests.drawn import panels, said, traces
 from tests.records import only
 from tests.report.test_plot_rules import trained
 from tests.studies.hero import main
@@ -20,21 +19,20 @@ from tests.studies.hero import main
 def test_every_launch_is_a_dot_and_the_verdict_stands_beside_the_bar() -> None:
     table = only(records.launches(n=6))
     panel = throughputs(table)
-    assert panel.names == ["PyTorch", "TensorFlow", "JAX"]
-    baseline, faster, slower = panel.words.values()
+    assert panel.rows
+    assert panel.rows.names == ["PyTorch", "TensorFlow", "JAX"]
+    baseline, faster, slower = panel.beside.values()
     assert baseline.endswith("\u00b7 baseline")
     assert faster.endswith("x, faster")
     assert slower.endswith("x, slower")
-    plot = hero([table])
-    assert plot is not None
-    (dots,) = (line.get_xdata() for line in plot.axes[0].lines if line.get_marker() == "o")
-    assert len(dots) == 18
+    chart = hero([table])
+    assert len(traces(chart, "points")[0].x) == 18
     for words in (baseline, faster, slower, "n = 6 launches", "PyTorch with the same settings"):
-        assert words in said(plot)
+        assert words in said(chart)
 
 
 def test_few_launches_are_not_tested_and_the_overview_says_so() -> None:
-    words = " ".join(said(hero([only(records.launches(n=2))])).split())
+    words = said(hero([only(records.launches(n=2))]))
     assert "x, not tested" in words
     assert "fewer than 6 launches nothing is tested" in words
     assert "faster" not in words
@@ -62,17 +60,15 @@ def test_of_many_settings_the_usual_ones_and_the_fastest_are_shown() -> None:
 
 def test_a_row_without_ratio_says_so() -> None:
     panel = throughputs(only(records.launches(["tensorflow", "jax"])))
-    assert all(words.endswith("no ratio") for words in panel.words.values())
+    assert all(words.endswith("no ratio") for words in panel.beside.values())
 
 
 def test_curves_stand_beside_the_bars_of_their_workload() -> None:
-    plot = hero([only(records.launches())], [trained(1, recipe="no-dropout")])
-    assert plot is not None
-    assert len(plot.axes) == 2
-    curves, bars = plot.axes
-    assert curves.get_position().x1 < bars.get_position().x0
-    assert curves.get_ylabel() == "training loss (lower is better)"
-    words = " ".join(said(plot).split())
+    chart = hero([only(records.launches())], [trained(1, recipe="no-dropout")])
+    curves, bars = panels(chart)
+    assert (curves.rows, bars.rows is None) == (None, False)
+    assert curves.y.label == "training loss (lower is better)"
+    words = said(chart)
     assert "CIFAR-100 CNN: training loss, first epoch" in words
     assert "recipe no-dropout" in words
     assert "losses in any step: 0.01 %" in words
@@ -82,12 +78,11 @@ def test_a_run_that_only_trains_has_its_time_and_accuracy() -> None:
     table = trained(3)
     panel = training_times(table)
     words = "12.0 s \u00b7 0.810"
-    assert list(panel.words.values()) == [words, f"{words}, same", f"{words}, same"]
-    assert [seconds for seconds, _ in panel.readings[0.0]] == [12.0] * 3
-    plot = hero([], [table])
-    assert plot is not None
-    assert plot.axes[0].get_ylabel() == "test accuracy (higher is better)"
-    assert "n = 3 seeds" in said(plot)
+    assert list(panel.beside.values()) == [words, f"{words}, same", f"{words}, same"]
+    assert {end for each in panel.traces for end in each.x} == {12.0}
+    chart = hero([], [table])
+    assert panels(chart)[0].y.label == "test accuracy (higher is better)"
+    assert "n = 3 seeds" in said(chart)
 
 
 def test_there_is_no_overview_of_nothing(tmp_path: Path) -> None:

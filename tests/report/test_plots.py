@@ -1,3 +1,5 @@
+"""What plots show of records whose answers are known, as traces, and how they are written."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -6,31 +8,21 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-from PIL import Image
 
-from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record, Window
 from suite.report.plots import draw
-from suite.report.plots.kinds.bars import ADDED, PARTS, first_step, throughput
-from suite.report.plots.kinds.categories import LOOKS
+from suite.report.plots.kinds.bars import throughput
+from suite.report.plots.kinds.learning import agreement, by_epoch, by_time, first_epoch
+from suite.report.plots.kinds.lines import batch
 from suite.report.plots.kinds.scatter import step_times
-from suite.report.plots.style import image
-from suite.report.plots.style.bars import whiskers
-from suite.report.plots.style.look import FACE, HATCH, MARKER
+from suite.report.plots.kinds.shares import first_step, phases
+from suite.report.plots.kinds.timeline import timeline
 from tests import records
-from tests.records import mixed, only, tables
+from tests.drawn import panels, said, traces
+from tests.records import mixed, only, tables, timed, watched
+from tests.report.test_plot_rules import trained
 
 pytestmark = pytest.mark.drawing
-
-
-def texts(plot: Figure) -> list[str]:
-    """All that is written on a figure."""
-    (axes,) = plot.axes
-    keys = axes.get_legend().get_texts() if axes.get_legend() else []
-    shown = [*plot.texts, *axes.texts, *axes.get_yticklabels(), *keys]
-    return [text.get_text() for text in shown]
 
 
 def written(held: Sequence[Record], folder: Path) -> list[str]:
@@ -55,132 +47,126 @@ def test_tables_of_the_same_workload_get_files_of_their_own(tmp_path: Path) -> N
     assert {"throughput-cifar100_cnn-full-v2", "throughput-cifar100_cnn-full-synthetic"} <= set(names)
 
 
-def test_every_framework_has_a_colour_a_hatch_and_a_marker_of_its_own() -> None:
-    assert set(FACE) == set(HATCH) == set(MARKER) == set(FRAMEWORKS)
-    assert all(len(set(each.values())) == len(FRAMEWORKS) for each in (FACE, HATCH, MARKER))
+def test_nothing_is_drawn_where_nothing_ended_well_and_much_where_times_lack(tmp_path: Path) -> None:
+    assert written([records.failed(r) for r in records.launches()], tmp_path) == []
+    bare = {"startup": {}, "compile_s": None, "first_step_s": None, "started": "", "environment": {}}
+    assert written([replace(r, **bare) for r in records.launches()], tmp_path)
 
 
 @pytest.mark.parametrize("make", [throughput, first_step, step_times])
-def test_a_plot_says_what_it_needs_to_travel_alone(make: object) -> None:
+def test_failed_flagged_and_differing_rows_are_marked(make: object) -> None:
     assert callable(make)
-    shown = "\n".join(texts(make(only(mixed()))))
-    lines = " ".join(shown.split())
-    for words in ("the CIFAR-100 CNN", "full size", "n = 2 to 3 launches", "CPU 3000", "2026-03-01", "real data"):
-        assert words in lines
-    assert "out-of-memory" in shown, "a failed cell has no bar but its outcome"
-    assert "TensorFlow \u00b7 compile !" in shown, "what is flagged is marked"
-    assert "PyTorch \u00b7 eager" in shown
-    assert "batch 32" in shown
-    assert "SYNTHETIC DATA" in "\n".join(texts(make(only(records.launches(kind="synthetic", n=1)))))
-
-
-def test_a_row_whose_fingerprint_differs_is_marked() -> None:
+    chart = make(only(mixed()))
+    assert "out-of-memory" in panels(chart)[0].beside.values(), "a failed cell has no bar but its outcome"
+    assert {"TensorFlow \u00b7 compile !", "PyTorch \u00b7 eager"} <= {*chart.labels}, "what is flagged is marked"
+    assert "SYNTHETIC DATA" in said(make(only(records.launches(kind="synthetic", n=1))))
     held = records.launches(n=1)
     assert held[2].identity
     held[2] = replace(held[2], identity=replace(held[2].identity, weights="other"))
-    shown = texts(throughput(only(held)))
-    assert "JAX !" in shown
-    assert "PyTorch" in shown
+    assert panels(make(only(held)))[0].rows.names == ["PyTorch", "TensorFlow", "JAX !"]
 
 
-def test_bars_are_medians_and_whiskers_reach_the_extremes() -> None:
+def test_bars_are_medians_with_an_interval_and_a_dot_per_launch() -> None:
     held = records.launches(["jax"], n=3)
     low, middle, high = sorted(r.samples_per_s or 0 for r in held)
-    (axes,) = throughput(only(held)).axes
-    assert axes.patches[0].get_width() == pytest.approx(middle)
-    (dots,) = (line.get_xdata() for line in axes.lines if line.get_marker() == "o")
-    assert sorted(dots) == pytest.approx([low, middle, high])
-    ends = axes.collections[0].get_segments()[0][:, 0]
-    assert ends.tolist() == pytest.approx([low, high])
+    (bar,), (dots, _) = traces(throughput(only(held)), "bars"), traces(throughput(only(held)), "points")
+    assert (*bar.x, *bar.low, *bar.high) == pytest.approx((middle, low, high))
+    assert sorted(dots.x) == pytest.approx([low, middle, high])
 
 
 def test_the_parts_of_a_start_add_up() -> None:
     held = records.launches(["jax"], n=1)
-    (axes,) = first_step(only(held)).axes
-    assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(
-        sum(held[0].startup.values()) + (held[0].first_step_s or 0)
-    )
+    parts = traces(first_step(only(held)), "bars")
+    assert all(after.base == before.x for before, after in pairwise(parts))
+    assert parts[-1].x[0] == pytest.approx(sum(held[0].startup.values()) + (held[0].first_step_s or 0))
 
 
-def test_nothing_is_drawn_where_nothing_ended_well(tmp_path: Path) -> None:
-    assert written([records.failed(r) for r in records.launches()], tmp_path) == []
+def test_loading_adds_what_training_takes_beyond_its_steps_and_never_less_than_nothing() -> None:
+    def shares(**seconds: float) -> tuple[float, float]:
+        compute, added = traces(phases(only([timed(0.10, **seconds)])), "bars")
+        return compute.x[0], added.x[0] - added.base[0]
 
-
-def test_records_without_startup_or_compile_times_can_be_drawn(tmp_path: Path) -> None:
-    held = [
-        replace(r, startup={}, compile_s=None, first_step_s=None, started="", environment={})
-        for r in records.launches()
-    ]
-    assert written(held, tmp_path)
-
-
-def test_a_figure_grows_with_its_cells_and_labels_do_not_overlap() -> None:
-    held = [
-        each
-        for batch in (16, 32, 64, 128, 256, 512)
-        for mode in ("eager", "graph", "compile")
-        for each in records.launches(n=1, batch=batch, compile=mode)
-    ]
-    plot = throughput(only(held))
-    plot.canvas.draw()
-    (axes,) = plot.axes
-    boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
-    assert len(boxes) == 54
-    assert all(above.y0 >= below.y1 for above, below in pairwise(boxes))
-    assert min(box.x0 for box in boxes) >= 0
-
-
-def test_the_longest_labels_stay_inside_the_figure() -> None:
-    held = [each for run in ("a", "W" * 70) for each in records.launches(n=1, run=run)]
-    plot = throughput(only(held))
-    plot.canvas.draw()
-    (axes,) = plot.axes
-    assert min(label.get_window_extent().x0 for label in axes.get_yticklabels()) >= 0
-    assert axes.get_window_extent().width > 100
-
-
-def test_a_very_tall_figure_keeps_within_what_can_be_drawn() -> None:
-    assert image.dpi(5) == image.DPI
-    assert image.dpi(1000) * 1000 < 2**16
-
-
-def test_the_palette_keeps_every_framework_s_colour_and_keeps_pale_lines_apart(tmp_path: Path) -> None:
-    plot = first_step(only(mixed()))  # with all the colours that parts of a start have
-    looks = [(face, alpha) for face in FACE.values() for alpha in (1.0, 0.45, 0.3)]
-    for place, (face, alpha) in enumerate(looks):
-        plot.add_artist(Rectangle((0.1 * place, 0), 0.1, 0.05, facecolor=face, alpha=alpha, edgecolor="none", zorder=9))
-    image.save(plot, tmp_path / "a.png")
-    drawn = Image.open(tmp_path / "a.png").convert("RGBA").convert("RGB")
-    across, up = drawn.size
-    shown = {}
-    for place, (face, alpha) in enumerate(looks):
-        meant = [255 * (1 - alpha) + alpha * int(face[at : at + 2], 16) for at in (1, 3, 5)]
-        shown[face, alpha] = drawn.getpixel((int((0.1 * place + 0.05) * across), int(0.98 * up)))
-        assert shown[face, alpha] == pytest.approx(meant, abs=2 if alpha == 1 else 40)
-    assert all(len({shown[face, alpha] for face in FACE.values()}) == 3 for alpha in (1.0, 0.45, 0.3))
-
-
-def test_greys_stay_grey() -> None:
-    for grey in range(0x22, 256):
-        nearest = min(image.palette(), key=lambda colour: sum((part - grey) ** 2 for part in colour))
-        assert max(nearest) - min(nearest) < 3, grey
+    assert shares(compute_s=0.08, input_s=0.05) == pytest.approx((80, 20))
+    assert shares(compute_s=0.11) == pytest.approx((110, 0))
+    assert traces(phases(only([timed(0.10, compute_s=0.08, input_s=0.05)])), "points")[0].x == pytest.approx((50,))
+    assert phases(only([timed(0.1), records.failed(records.record("jax"))])) is None
 
 
 def test_one_stalled_window_is_named_and_does_not_set_the_scale() -> None:
     held = records.launches(n=2)
     train = held[0].phases["train"]
     held[0] = replace(held[0], phases={"train": replace(train, windows=(*train.windows[1:], Window(20, 100.0)))})
-    plot = step_times(only(held))
-    assert any("ms, up to 15," in text for text in texts(plot))
-    assert plot.axes[0].get_xlim()[1] < 200
+    (panel,) = panels(step_times(only(held)))
+    assert any("ms, up to 15," in text for text in panel.beside.values())
+    assert panel.x.high is not None
+    assert panel.x.high < 200
 
 
-def test_figures_that_are_equal_but_for_a_rounding_have_whiskers() -> None:
-    axes = Figure().add_subplot()
-    whiskers(axes, {0.0: (100.0, 100.00000000000001, 99.99999999999999), 1.0: (100.0, 90.0, 120.0)})
-    assert axes.containers
+def test_batches_are_ticked_at_powers_of_two_and_their_marks_stand_side_by_side() -> None:
+    rates, memory = panels(batch(only([each for size in (32, 48, 128) for each in records.launches(n=1, batch=size)])))
+    assert list(rates.x.ticks) == [32, 64, 128]
+    assert "batch size" in memory.x.label
+    places = [each.x[0] for each in rates.traces]
+    assert len(set(places)) == 3
+    assert all(32 / 1.1 < place < 32 * 1.1 for place in places)
 
 
-def test_no_category_and_no_part_of_a_step_has_a_framework_s_colour() -> None:
-    drawn = {colour for colour, _ in LOOKS.values()} | {colour for _, _, colour, _ in PARTS} | {ADDED["facecolor"]}
-    assert not drawn & set(FACE.values())
+def test_each_seed_is_a_thin_line_of_its_own() -> None:
+    chart = by_epoch(trained(seeds=4))
+    assert len([each for each in traces(chart, "lines") if each.look.get("linewidth") == 0.7]) == 3 * 4
+    assert by_epoch(trained(epochs=1)) is None, "one epoch is no course of epochs"
+    assert by_time(trained(epochs=1)) is not None
+
+
+def test_marks_and_dashes_of_lines_on_each_other_take_turns_at_one_width() -> None:
+    marked = [each for each in traces(first_epoch(trained(seeds=1)), "lines") if each.look.get("markevery")]
+    (step,) = {each.look["markevery"][1] for each in marked}
+    starts = [each.look["markevery"][0] for each in marked]
+    assert len({*starts}) == 3
+    assert all(len(each.text) == len(each.x[start::step]) for each, start in zip(marked, starts, strict=True))
+    assert len({each.look["linewidth"] for each in marked}) == 1
+
+
+def test_losses_are_compared_in_words_only_without_dropout() -> None:
+    assert agreement(trained(1, recipe="no-dropout")) == pytest.approx(1e-4)
+    assert "0.01 %" in said(first_epoch(trained(1, recipe="no-dropout")))
+    assert agreement(trained(1)) is None
+    assert "Largest difference" not in said(first_epoch(trained(1)))
+
+
+def test_unsupported_cells_are_named_below_and_take_no_row() -> None:
+    no = [*records.launches(precision="bf16"), *records.launches(["pytorch"], compile="graph")]
+    held = [*records.launches(), *(records.failed(each, "unsupported") for each in no)]
+    for make in (throughput, first_step, step_times):
+        chart = make(only(held))
+        assert len(panels(chart)[0].rows.places) == 3
+        assert "not drawn: graph (PyTorch); bf16 (PyTorch, TensorFlow and JAX)." in said(chart)
+
+
+def test_a_disturbed_launch_is_a_cross_and_in_no_bar() -> None:
+    held = records.launches(["jax"], n=4)
+    chart = throughput(only([*held[:3], replace(held[3], flags=("throttled",))]))
+    (bar,), (dots, crosses) = traces(chart, "bars"), traces(chart, "points")
+    assert crosses.look["marker"] == "x"
+    assert crosses.x == (held[3].samples_per_s,)
+    assert held[3].samples_per_s not in (*dots.x, *bar.low, *bar.high)
+    assert "Cross: a disturbed launch" in said(chart)
+    assert "Cross" not in said(throughput(only(held)))
+
+
+def test_a_timeline_ends_with_the_last_window_and_has_a_scale_with_its_unit() -> None:
+    def idle(record: Record, seconds: float) -> Record:
+        """The same launch whose process lives on without work for so long after its last window."""
+        host = record.metrics["host"]["timeline"]
+        more = [host["at_s"][-1] + 0.5 * tick for tick in range(1, int(2 * seconds))]
+        values = {name: [*line, *([0.0] * len(more))] for name, line in host["values"].items()}
+        line = {"at_s": [*host["at_s"], *more], "values": values}
+        return replace(record, metrics={**record.metrics, "host": {"timeline": line}})
+
+    chart = timeline(only([idle(watched(each, gpu=False), 17.0) for each in records.launches(n=1)]))
+    cpu, _ = panels(chart)
+    assert cpu.x.high is not None
+    assert cpu.x.high <= 27
+    assert "the process only exits after it" in said(chart)
+    assert (cpu.title, cpu.head) == ("CPU of the worker", "0 to 2 cores")
+    assert all(0 <= line.y[1] - row < 0.36 for row, line in enumerate(traces(chart, "lines")[:3]))

@@ -14,9 +14,9 @@ from suite.plan.space import with_recipe
 from suite.plan.sweeps.named import union_of_names
 from suite.plan.sweeps.sweep import AXES, parse_values, swept, usual
 from suite.record.record import Outcome
-from suite.report.plots import use_style
 from suite.report.plots.kinds.race import race_plot
 from suite.report.text.search import command, findings, label, outs, risk, say_untried, standing, title, verdict
+from tests.drawn import panels, traces
 from tests.tuning import Launcher, cells, raced, usual_rate
 
 CELLS = cells()
@@ -103,15 +103,15 @@ def test_the_command_runs_the_winner_and_nothing_else(cell: Cell) -> None:
 
 
 def test_the_plot_has_a_bar_per_cell_that_ends_where_the_cell_was_out(found: Race) -> None:
-    with use_style():
-        figure = race_plot(found)
-    assert figure is not None
-    (axes,) = figure.axes
-    widths = [bar.get_width() for bar in axes.patches]
-    assert widths[0] == found.launches
-    assert sorted(widths)[:4] == sorted(out.launches for out in found.out.values())[:4]
-    assert axes.get_yticklabels()[0].get_text() == "pytorch · bf16 · b128 · eager"
-    assert "failed" in {text.get_text() for text in axes.texts}
+    chart = race_plot(found)
+    (panel,) = panels(chart)
+    ends = [end for each in traces(chart, "bars") for end in each.x]
+    assert max(ends) == found.launches
+    assert sorted(ends)[:4] == sorted(out.launches for out in found.out.values())[:4]
+    assert panel.rows
+    assert panel.rows.names[0] == "pytorch · bf16 · b128 · eager"
+    assert panel.bold == {0.0}
+    assert "failed" in panel.beside.values()
 
 
 def test_nothing_is_drawn_before_the_first_launch() -> None:

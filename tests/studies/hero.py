@@ -40,11 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"the runs are of {len(machines)} machines, whose figures do not belong side by side: {machines}")
     tables = [table(each) for each in groups if not trains_to_the_end(each)]
     trained = [compare_accuracies(each, FRAMEWORKS[0]) for each in groups if trains_to_the_end(each)]
-    with plots.use_style():
-        plot = hero(tables, trained)
-        if plot is None:
-            return 1
-        plots.save(plot, options.output)
+    if (chart := hero(tables, trained)) is None:
+        return 1
+    plots.save(chart, options.output)
     return 0
 
 

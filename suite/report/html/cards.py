@@ -7,17 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from markupsafe import Markup
-
 from suite.analysis.records.load import REPORT
 from suite.analysis.rows.wording import NONE, figure, middle
+from suite.catalog.frameworks import FRAMEWORKS as DECLARED
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
 from suite.report.format.names import SETTING_NAMES, counts
 from suite.report.format.names import framework as named
 from suite.report.format.text import capital
 from suite.report.html.summary import ACCURACY, FRAMEWORK, UNNAMED, Entry, Figure, Summary
-from suite.report.plots import card as drawing
 
 #: Runs in a trend, at most: the newest.
 TREND_MOST = 8
@@ -45,6 +43,31 @@ class Trend:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A framework in the picture of a card: its colour, and the values of each cell as shares of the highest.
+
+    ``text`` is its highest value, ``best`` its share; several values of a cell are a curve.
+    """
+
+    name: str
+    colour: str
+    text: str
+    best: float
+    cells: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Bars, or curves from ``low`` to ``high``; ``words`` say the same to readers who cannot see it."""
+
+    unit: str
+    words: str
+    shown: Sequence[Shown]
+    low: str = ""
+    high: str = ""
+
+
+@dataclass(frozen=True)
 class Card:
     """The run that answers best which framework is fastest for a workload on a machine, and the others.
 
@@ -54,7 +77,7 @@ class Card:
     title: str
     machine: str
     best: Line
-    picture: Markup
+    picture: Picture | None
     further: Sequence[Line]
     others: Sequence[Line]
     trend: Trend | None
@@ -63,19 +86,16 @@ class Card:
 Answer = tuple[str, Summary, Entry]  # the run's folder, its summary, and one of its entries
 
 
-def cards(runs: Iterable[tuple[str, Summary]], looks: dict[str, str] | None = None) -> list[Card]:
-    """Returns a card for each kind of measurement, workload and machine, in the order of ``runs``: the newest first.
-
-    ``looks`` is that of `suite.report.plots.style.vectors.embed`.
-    """
+def cards(runs: Iterable[tuple[str, Summary]]) -> list[Card]:
+    """Returns a card for each kind of measurement, workload and machine, in the order of ``runs``: the newest first."""
     alike: dict[tuple[str, str, str], list[Answer]] = {}
     for folder, run in runs:
         for entry in run.entries:
             alike.setdefault((entry.kind, entry.workload, entry.machine), []).append((folder, run, entry))
-    return [_card(answers, number, looks) for number, answers in enumerate(alike.values())]
+    return list(map(_card, alike.values()))
 
 
-def _card(answers: Sequence[Answer], number: int, looks: dict[str, str] | None) -> Card:
+def _card(answers: Sequence[Answer]) -> Card:
     best = max(answers, key=_rank)  # of equals the first, which is the newest
     entry = best[2]
     others = [each for each in answers if each is not best]
@@ -88,23 +108,34 @@ def _card(answers: Sequence[Answer], number: int, looks: dict[str, str] | None) 
         title=f"{capital(entry.title)}: {'training to the end' if entry.kind == ACCURACY else 'throughput'}",
         machine=entry.machine or UNNAMED,
         best=_line(*best),
-        picture=_picture(entry, number, looks),
+        picture=_picture(entry),
         further=[_line(*each) for each in questions.values()],
         others=[_line(*each) for each in rest],
         trend=_trend(answers, entry),
     )
 
 
-def _picture(entry: Entry, number: int, looks: dict[str, str] | None) -> Markup:
-    """Returns the highest median of each framework, or its accuracy by epoch."""
+def _picture(entry: Entry) -> Picture | None:
+    """Returns the highest median of each framework, or its accuracy by epoch; None without figures."""
     epochs = max((len(each.values) for each in entry.figures), default=0)
-    unit, shown = ("test accuracy by epoch", epochs) if epochs > 1 else ("test accuracy after one epoch", 1)
+    unit, count = ("test accuracy by epoch", epochs) if epochs > 1 else ("test accuracy after one epoch", 1)
     if entry.kind != ACCURACY:
-        unit, shown = "samples/s", 1
-    values: dict[str, list[Sequence[float]]] = {}
-    for each in entry.figures:
-        values.setdefault(each.framework, []).append(each.values[:shown])
-    return Markup(drawing.draw_card(values, unit, number, looks))  # noqa: S704 - which escapes all text
+        unit, count = "samples/s", 1
+    every = [value for each in entry.figures for value in each.values[:count]]
+    if not every:
+        return None
+    low, top = (min(every), max(every)) if count > 1 else (0.0, max(every))
+    shown = []
+    for name in (name for name in FRAMEWORKS if any(each.framework == name for each in entry.figures)):
+        cells = [each.values[:count] for each in entry.figures if each.framework == name]
+        shares = [[(value - low) / ((top - low) or 1.0) for value in cell] for cell in cells]
+        best = max(value for cell in cells for value in cell)
+        shown.append(Shown(named(name), DECLARED[name].colour, figure(best), max(map(max, shares)), shares))
+    words = ", ".join(f"{each.name} {each.text}" for each in shown)
+    if count > 1:
+        words = f"from {low:.2f} to {top:.2f}, {', '.join(each.name for each in shown)}"
+    ends = (f"{low:.2f}", f"{top:.2f}") if count > 1 else ("", "")
+    return Picture(unit, f"{unit}: {words}", shown, *ends)
 
 
 def _rank(answer: Answer) -> tuple[bool, int, int]:

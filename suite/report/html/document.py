@@ -48,12 +48,9 @@ def _class_attribute(applies: tuple[bool, ...]) -> Markup:
     return Markup(f' class="{names}"' if names else "")  # noqa: S704 - names of this function
 
 
-def render(template: str, looks: str = "", **values: Any) -> str:
-    """Returns the page. Its policy allows only the page's own style and script, by their digests.
-
-    ``looks`` is the style of the page's pictures.
-    """
-    style, script = _template("page.css") + looks, _template("page.js")
+def render(template: str, **values: Any) -> str:
+    """Returns the page. Its policy allows only the page's own style and script, by their digests."""
+    style, script = _template("page.css"), _template("page.js")
     return (
         _environment()
         .get_template(template)

@@ -24,7 +24,7 @@ from suite.report.format.view import LEFT, RIGHT
 from suite.report.html.document import PageTable, render
 from suite.report.html.sections import Section, sections
 from suite.report.plots import Drawing
-from suite.report.plots.style.vectors import embed, style_of
+from suite.report.plots.style.vectors import embed
 from suite.report.tables.frame import Table
 from suite.report.tables.words import legend
 from suite.report.text import missing
@@ -64,11 +64,9 @@ def report(
     groups = [*(each.group for each in tables), *(each.group for each in learned)]
     made = sections(tables, learned)
     name = _name(sources)
-    looks: dict[str, str] = {}
-    pictures = [(each, embed(each.svg, number, each.words, looks)) for number, each in enumerate(drawings)]
+    pictures = [(each, embed(each.svg, number, each.words)) for number, each in enumerate(drawings)]
     return render(
         "report.html.jinja",
-        looks=style_of(looks),
         title=f"{name}: training benchmarks" if name else "Training benchmarks",
         name=name,
         heading=capital(listing(list(dict.fromkeys(workload(group) for group in groups)))) or "Training benchmarks",

@@ -23,7 +23,6 @@ from suite.report.html.document import GENERATOR, PageTable, render
 from suite.report.html.folder import INDEX, MARK, stage_files
 from suite.report.html.stored import scan as stored
 from suite.report.html.summary import Summary, SummaryError, name_machines, read
-from suite.report.plots.style.vectors import style_of
 
 COLUMNS = ("run", "date", "workloads", "launches", "cells", "data", "machine", "versions")
 
@@ -89,17 +88,14 @@ def page(runs: Sequence[tuple[str, Summary]], boards: bool = False, released: bo
     runs = name_machines(runs)
     rows = [[clean(folder, 100), *_texts(run)] for folder, run in runs]
     machines = len({name for _, run in runs for name in run.machines})
-    looks: dict[str, str] = {}
-    made = cards(runs, looks)
     return render(
         "index.html.jinja",
-        looks=style_of(looks),
         title="Training benchmarks: all runs",
         generator=GENERATOR,
         counted=f"{count(len(runs), 'run')} on {count(machines, 'machine')}",
         leaderboards=leaderboards.PAGE if boards else "",
         releases=releases.PAGE if released else "",
-        cards=made,
+        cards=cards(runs),
         runs=PageTable("runs", "One row per run, the newest first.", COLUMNS, rows, [LEFT] * len(COLUMNS)),
         links=[f"{quote(folder, safe='')}/{REPORT}" for folder, _ in runs],
     )

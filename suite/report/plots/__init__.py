@@ -1,12 +1,11 @@
 """Plots of a comparison as files, and as pictures for its page. Each kind is drawn only if the records have its data.
 
-The numbers come from `suite.report.tables.curves`, `suite.analysis.rows.timelines` and the tables. The same input gives
-the same bytes.
+A function in `kinds` makes a chart of traces, which `style` draws. The same input gives the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,10 @@ from matplotlib.figure import Figure
 
 from suite.analysis.accuracy.comparison import AccuracyComparison
 from suite.analysis.rows.groups import Group
-from suite.report.plots.kinds import COMPARISON, TIMED, TRAINED, find_kinds
-from suite.report.plots.style import image, vectors
+from suite.report.plots.kinds import COMPARISON, TIMED, TRAINED, Kind, find_kinds
+from suite.report.plots.style import image, layout, vectors
 from suite.report.plots.style.look import STYLE
+from suite.report.plots.traces import Chart
 from suite.report.tables.frame import Table, excerpt
 
 
@@ -48,24 +48,34 @@ def draw(
         for name, (of, each) in zip(_unique(names), parts, strict=True)
         if any(row.ok for row in each.group.rows)
     ]
-    drawings = []
     with use_style():
-        for of, name, subject in subjects:
-            for kind in find_kinds(of):
-                if plot := kind.draw(*subject):
-                    stem = "-".join(filter(None, (kind.name, name)))
-                    words = ": ".join(filter(None, (kind.words, name)))
-                    svg = vectors.draw_svg(plot)
-                    for suffix in suffixes:
-                        save(plot, folder / f"{stem}.{suffix}", svg)
-                    drawings.append(Drawing(stem, words, svg, leads=of == COMPARISON))
-    return drawings
+        return [
+            _draw(chart, kind, name, folder, suffixes)
+            for of, name, subject in subjects
+            for kind in find_kinds(of)
+            if (chart := kind.chart(*subject))
+        ]
 
 
-def save(plot: Figure, path: Path, svg: str = "") -> None:
-    """Writes a figure as PNG, or as SVG where the path ends so; ``svg`` is what it is, if it was drawn already."""
+def _draw(chart: Chart, kind: Kind, name: str, folder: Path, suffixes: Iterable[str]) -> Drawing:
+    stem, words = (mark.join(filter(None, (first, name))) for mark, first in (("-", kind.name), (": ", kind.words)))
+    plot = layout.draw(chart)
+    svg = vectors.draw_svg(plot)
+    for suffix in suffixes:
+        _write(plot, folder / f"{stem}.{suffix}", svg)
+    return Drawing(stem, words, svg, leads=kind.of == COMPARISON)
+
+
+def save(chart: Chart, path: Path) -> None:
+    """Writes a chart as PNG, or as SVG where the path ends so."""
+    with use_style():
+        plot = layout.draw(chart)
+        _write(plot, path, vectors.draw_svg(plot) if path.suffix == ".svg" else "")
+
+
+def _write(plot: Figure, path: Path, svg: str) -> None:
     if path.suffix == ".svg":
-        path.write_text(svg or vectors.draw_svg(plot), encoding="utf-8")
+        path.write_text(svg, encoding="utf-8")
     else:
         image.save(plot, path)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
-from suite.analysis.bottlenecks.bottleneck import share, step_s
 from suite.analysis.identity.comparability import UNSOUND
 from suite.analysis.rows.groups import Row
 from suite.analysis.statistics.multiple_testing import compare
@@ -16,6 +15,9 @@ from suite.catalog.metrics import joules_per_sample, number
 from suite.plan.cell import AUTO, LATER, USUAL_COMPILE, Cell, Loader
 from suite.record.record import DID_NOT_FIT, Record
 from suite.report.tables.frame import Table, batch_tries
+
+#: A value with the ends of its interval.
+Spread = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -30,41 +32,16 @@ class SpeedUp:
 
 
 @dataclass(frozen=True)
-class StepParts:
-    """Seconds per step: training, the same steps on batches already on the device, and the loader alone."""
-
-    row: Row
-    train_s: float
-    compute_s: float
-    input_s: float | None
-
-    @property
-    def loading_s(self) -> float:
-        """What loading adds to a step. Loading that overlaps with compute adds nothing."""
-        return max(0.0, self.train_s - self.compute_s)
-
-
-@dataclass(frozen=True)
-class Point:
-    """The median, lowest and highest value over launches at ``x``."""
-
-    x: int
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Series:
-    """Throughputs of rows that differ in one number, ``x``.
+    """Throughputs of rows that differ in one number: the median, the lowest and the highest of each.
 
     ``memory`` is the peak in bytes by batch, ``edge`` the smallest batch that is known not to fit, ``ceiling`` the
     throughput of the steps alone.
     """
 
     rows: tuple[Row, ...]
-    points: tuple[Point, ...]
-    memory: tuple[tuple[int, float], ...] = ()
+    rates: Mapping[float, Spread]
+    memory: Mapping[float, float] = field(default_factory=dict)
     edge: int | None = None
     ceiling: float | None = None
 
@@ -137,18 +114,6 @@ def _plain(cell: Cell) -> Cell:
     return cell.but(compile=usual, precision="fp32", loader=Loader(), accumulate=1, kernel="auto", strategy="", **LATER)
 
 
-def step_parts(table: Table) -> list[StepParts]:
-    """Returns the parts of a step's time for every row that has both phases; medians over launches."""
-    parts = []
-    for row in table.group.rows:
-        train_s, compute_share, input_share = step_s(row, "train"), share(row, "compute"), share(row, "input")
-        if train_s is not None and compute_share is not None:
-            parts.append(
-                StepParts(row, train_s, train_s * compute_share, None if input_share is None else train_s * input_share)
-            )
-    return parts
-
-
 def batches(table: Table) -> list[Series]:
     """Returns throughput and peak memory against batch size, for each set of cells that differ only in the batch.
 
@@ -195,11 +160,11 @@ def _against_batch(rows: Sequence[Row], kind: str) -> Series | None:
     largest = max({*rates, *(tried.keys() - failed)})
     edge = min((batch for batch in failed if batch > largest), default=None)
     peak_by_batch = {batch: peak for batch, peak in tried.items() if peak is not None and batch not in failed} | peaks
-    return Series(tuple(rows), _points(rates), tuple(sorted(peak_by_batch.items())), edge)
+    return Series(tuple(rows), _spreads(rates), dict(sorted(peak_by_batch.items())), edge)
 
 
-def _points(values: Mapping[int, Sequence[float]]) -> tuple[Point, ...]:
-    return tuple(Point(x, median(rates), min(rates), max(rates)) for x, rates in sorted(values.items()))
+def _spreads(values: Mapping[int, Sequence[float]]) -> dict[float, Spread]:
+    return {x: (median(rates), min(rates), max(rates)) for x, rates in sorted(values.items())}
 
 
 def workers(table: Table) -> list[Series]:
@@ -236,7 +201,7 @@ def _series_by_count(
         rates = {count(row.cell): [rate for record in row.ok if (rate := record.samples_per_s)] for row in rows}
         ceilings = [rate for row in rows for record in row.ok if (rate := _compute_rate(record))] if ceiling else []
         if len(rates) > 1:
-            series.append(Series(tuple(rows), _points(rates), ceiling=median(ceilings) if ceilings else None))
+            series.append(Series(tuple(rows), _spreads(rates), ceiling=median(ceilings) if ceilings else None))
     return series
 
 

@@ -7,17 +7,17 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from matplotlib.figure import Figure
+from suite.report.plots.traces import Chart
 
 #: What a kind is drawn of: a table of throughput, a table of trainings to the end, or all tables of a comparison.
 TIMED, TRAINED, COMPARISON = "timed", "trained", "comparison"
 
-Draw = Callable[..., Figure | None]
+Make = Callable[..., Chart | None]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of plot: its name in file names, a text for readers who cannot see it, and the function that draws it.
+    """A kind of plot: its name in file names, a text for readers who cannot see it, and the function that makes it.
 
     A report has its plots by ``place``. The function gets what ``of`` says, and returns None where there is nothing to
     draw.
@@ -27,18 +27,18 @@ class Kind:
     words: str
     place: float
     of: str
-    draw: Draw
+    chart: Make
 
 
 _KINDS: dict[str, Kind] = {}
 
 
-def kind(name: str, words: str, *, place: float, of: str = TIMED) -> Callable[[Draw], Draw]:
-    """Declares the function below it as one that draws a kind of plot."""
+def kind(name: str, words: str, *, place: float, of: str = TIMED) -> Callable[[Make], Make]:
+    """Declares the function below it as one that makes a kind of plot."""
 
-    def declare(draw: Draw) -> Draw:
-        _KINDS[name] = Kind(name, words, place, of, draw)
-        return draw
+    def declare(chart: Make) -> Make:
+        _KINDS[name] = Kind(name, words, place, of, chart)
+        return chart
 
     return declare
 

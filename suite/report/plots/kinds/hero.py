@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from matplotlib.figure import Figure
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import isnan
+from statistics import median
+from typing import Any
 
 from suite.analysis.accuracy.comparison import MARGIN, AccuracyComparison, training_histories
-from suite.analysis.rows.groups import SETTINGS, Group
-from suite.analysis.rows.wording import fill, listing
+from suite.analysis.rows.groups import SETTINGS, Group, Row
+from suite.analysis.rows.wording import figure, fill, listing
 from suite.analysis.statistics.inference import LEAST
+from suite.catalog.settings import OF_A_FRAMEWORK
+from suite.catalog.settings import SETTINGS as CATALOG
 from suite.plan.cell import FRAMEWORKS
 from suite.report.format.names import SETTING_NAMES, counts, framework
-from suite.report.plots.kinds import COMPARISON, kind
-from suite.report.plots.kinds.bars import FASTEST
-from suite.report.plots.kinds.learning import (
-    ASIDE,
-    TURNS,
-    accuracy_lines,
-    agreement_note,
-    epochs_axes,
-    loss_axes,
-    loss_lines,
-)
-from suite.report.plots.style.bars import rate_bars
-from suite.report.plots.style.canvas import Sheet, paper, rows_of
-from suite.report.plots.style.look import INK, LETTERS, PALE, SMALL, WIDTH_IN, wide
-from suite.report.plots.style.naming import VALUES, dates, explain_noted, plain, workload_short
-from suite.report.plots.style.panels import Panel, throughputs, training_times
+from suite.report.format.text import capital
+from suite.report.plots import charts, naming
+from suite.report.plots.kinds import COMPARISON, kind, learning
+from suite.report.plots.kinds.bars import FASTEST, rates_panel
+from suite.report.plots.traces import Axis, Chart, Panel, Rows
 from suite.report.tables.frame import Table
 
-#: Inches: margin, curves, the two lines over each panel, an axis with its label, and the space between two panels.
-MARGIN_IN, CURVES_IN, HEAD_IN, AXIS_IN, BETWEEN_IN = 0.2, (3.7, 1.9), 0.45, 0.5, 0.25
-#: The least width of bars, and what has to be left for them in half of the width: names need less than their room.
-BARS_IN, LEFT_IN = 0.8, 0.5
-
-#: How much wider bold letters are.
-BOLD = 1.13
-
-Cell = Panel | AccuracyComparison
+#: Settings that the rows of one set share; within a set only the framework's own settings differ.
+SET = tuple(name for name in SETTINGS if name not in OF_A_FRAMEWORK)
+#: A panel shows all rows up to this number; of more, so many sets.
+ALL, SETS = 10, 2
 
 
 @kind(
     "hero", "Overview: training throughput of the frameworks with verdicts, and learning curves if there are any",
     place=0, of=COMPARISON,
 )  # fmt: skip
-def hero(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) -> Figure | None:
+def hero(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) -> Chart | None:
     """A row per workload: curves where cells of it trained to the end, then bars of throughput with their verdicts.
 
     Without curves two workloads stand side by side. A workload that was only trained to the end has bars of the time
@@ -53,167 +41,165 @@ def hero(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) ->
     """
     timed = [each for each in tables if any(record.samples_per_s for row in each.group.rows for record in row.ok)]
     trained = [each for each in learned if any(training_histories(row) for row in each.group.rows)]
-    panels = [throughputs(each) for each in timed]
-    rows = _rows(panels, trained)
-    if not rows:
+    grid: list[list[Panel]] = []
+    for name in dict.fromkeys(each.group.workload for each in (*timed, *trained)):
+        of_name = [each for each in trained if each.group.workload == name]
+        bars = [throughputs(each) for each in timed if each.group.workload == name] or [*map(training_times, of_name)]
+        curves = [[_curves(each)] for each in of_name]
+        grid += [[*(curves[at] if at < len(curves) else []), each] for at, each in enumerate(bars)]
+    if not grid:
         return None
-    heights = [max(each.height if isinstance(each, Panel) else CURVES_IN[1] for each in row) for row in rows]
-    total = sum(heights) + len(rows) * (HEAD_IN + AXIS_IN) + (len(rows) - 1) * BETWEEN_IN
-    all_rows = [row for group in _groups(timed, trained) for row in group.rows]
-    present = {row.cell.framework for row in all_rows if row.ok}
-    machines = list(dict.fromkeys(row.machine for row in all_rows if row.machine))
-    subjects = ["Learning curves"] if trained else []
-    subjects.append("training throughput" if timed else "training time")
-    words = listing(subjects)
+    if not trained:
+        grid = [[panel for (panel,) in grid[at : at + 2]] for at in range(0, len(grid), 2)]
+    rows = [row for each in (*timed, *trained) for row in each.group.rows]
+    present = {row.cell.framework for row in rows if row.ok}
     who = listing([framework(name) for name in FRAMEWORKS if name in present])
-    sheet = paper(
-        f"{words[0].upper()}{words[1:]} of {who}",
-        [plain(" · ".join([*machines, dates(all_rows)]), 200)],
-        _caption(timed, panels, trained),
-        (WIDTH_IN - 2 * MARGIN_IN, total),
-        left=MARGIN_IN,
-        right=MARGIN_IN,
-        beneath=0.05,
+    words = listing([*(["learning curves"] if trained else []), "training throughput" if timed else "training time"])
+    machines = dict.fromkeys(row.machine for row in rows if row.machine)
+    head = " · ".join([*machines, naming.dates(rows)])
+    runs = list(dict.fromkeys(row.run for row in rows))
+    made = Chart(f"{capital(words)} of {who}", [head], _caption(timed, trained, grid), grid)
+    return charts.finish(made, [f"Run{'s' if len(runs) > 1 else ''} {listing(runs)}."])
+
+
+def throughputs(table: Table) -> Panel:
+    """Returns bars of throughput with each row's ratio to the baseline and its verdict."""
+    rows = charts.stack_rows(table, choose_rows(table))
+    figures = {row.key: each for row, each in zip(table.group.rows, table.frame.to_dict("records"), strict=True)}
+    group = naming.among(table, rows.places.values())
+    return replace(
+        rates_panel(table, rows),
+        beside={y: _verdict(table, row, figures[row.key]) for y, row in rows.places.items()},
+        title=f"{naming.workload_name(group)}: training throughput",
+        head=_head(group, (len(row.ok) for row in group.rows), "launch"),
     )
-    at = 0.0
-    for row, height in zip(rows, heights, strict=True):
-        whole = sheet.inside[0]
-        first = whole if len(row) == 1 else CURVES_IN[0] if isinstance(row[0], AccuracyComparison) else whole / 2
-        for each, x, width in zip(row, (0.0, first), (first, whole - first), strict=False):
-            if isinstance(each, Panel):
-                _bars(sheet, each, (x, at), (width, height))
-            else:
-                _curves(sheet, each, (x, at), (width, height))
-        at += height + HEAD_IN + AXIS_IN + BETWEEN_IN
-    return sheet.figure
 
 
-def _groups(timed: Sequence[Table] | Sequence[Panel], trained: Sequence[AccuracyComparison]) -> list[Group]:
-    return [*(each.group for each in timed), *(each.group for each in trained)]
+def choose_rows(table: Table) -> list[Row]:
+    """Returns all rows, since they are what the run varied; of many, those of the most usual set of settings and of the
+    set that holds the fastest row.
 
-
-def _rows(panels: Sequence[Panel], trained: Sequence[AccuracyComparison]) -> list[list[Cell]]:
-    """Returns what stands side by side, from top to bottom."""
-    rows: list[list[Cell]] = []
-    for name in dict.fromkeys(group.workload for group in _groups(panels, trained)):
-        curves: list[Cell] = [each for each in trained if each.group.workload == name]
-        bars: list[Cell] = [each for each in panels if each.group.workload == name]
-        bars = bars or [training_times(each) for each in trained if each.group.workload == name]
-        rows += [[*curves[at : at + 1], each] for at, each in enumerate(bars)]
-    if trained:
+    Of many, ratios between frameworks are shown for the usual compile mode of each, and for the fastest row. Along an
+    axis, all of its values are shown.
+    """
+    rows = [row for row in table.group.rows if any(record.samples_per_s for record in row.ok)]
+    if len(rows) <= ALL:
         return rows
-    paired: list[list[Cell]] = []
-    for each in (each for row in rows for each in row):
-        beside = paired[-1] if paired and len(paired[-1]) == 1 else []
-        if beside and all(isinstance(one, Panel) and _fits(one) for one in (beside[0], each)):
-            beside.append(each)
-        else:
-            paired.append([each])
-    return paired
+    sets: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        sets.setdefault(tuple(SETTINGS[name](row) for name in SET if name != table.group.by), []).append(row)
+    fastest = max(rows, key=lambda row: median(record.samples_per_s or 0.0 for record in row.ok))
+    kept = list(sets.values())
+    if len(kept) > SETS:
+        usual = max(kept, key=lambda each: (len({row.cell.framework for row in each}), _is_usual(each[0]), len(each)))
+        kept = [each for each in kept if each is usual or fastest in each]
+    if table.group.by != "framework":
+        return [row for each in kept for row in each]
+    return [row for each in kept for row in each if row is fastest or row in _usual_modes(each)]
 
 
-def _fits(panel: Panel) -> bool:
-    """Whether a panel's names and figures leave room for its bars in half of the width."""
-    return sum(_sides(panel)) + LEFT_IN <= (WIDTH_IN - 2 * MARGIN_IN) / 2
+def _is_usual(row: Row) -> bool:
+    given = ("batch", "size", *OF_A_FRAMEWORK)  # of which none is more usual than another
+    settings = (each for name, each in CATALOG.items() if name in SET and name not in given)
+    return all(getattr(row.cell, each.name) == each.default for each in settings)
 
 
-def _sides(panel: Panel) -> tuple[float, float]:
-    """The widths of the names to the left of a panel's bars, and of the figures to the right, in inches."""
-    return 0.1 + wide(panel.names), 0.25 + wide(panel.words.values(), BOLD * SMALL)
+def _usual_modes(rows: Sequence[Row]) -> list[Row]:
+    """Returns a row of each framework: that of its usual compile mode and strategy, else its first."""
+    usual: dict[str, Row] = {}
+    for row in sorted(rows, key=lambda row: row.cell != row.cell.but(framework=row.cell.framework)):
+        usual.setdefault(row.cell.framework, row)
+    return list(usual.values())
 
 
-def _bars(sheet: Sheet, panel: Panel, corner: tuple[float, float], space: tuple[float, float]) -> None:
-    x, y = corner
-    left, right = _sides(panel)
-    axes = sheet.axes(x + left, y + HEAD_IN, max(BARS_IN, space[0] - left - right), min(space[1], 1.7 * panel.height))
-    rows_of(axes, panel.places, panel.headings, panel.names)
-    highest = rate_bars(axes, panel.places, panel.readings, "samples/s" if panel.noun == "launch" else "s")
-    axes.set_xlim(0, 1.02 * highest)
-    axes.xaxis.get_major_locator().set_params(nbins=4)
-    axes.set_xlabel(panel.unit, size=SMALL)
-    for place, words in panel.words.items():
-        weight = "bold" if place in panel.bold else "normal"
-        at = axes.get_yaxis_transform()
-        axes.text(1.04, place, words, transform=at, va="center", size=SMALL, color=INK, weight=weight)
-    n = [len(each) for each in panel.readings.values()]
-    _head(sheet, corner, panel.group, panel.title, f"n = {counts(n, panel.noun)}")
+def _verdict(table: Table, row: Row, figures: Mapping[Any, Any]) -> str:
+    """Returns the median, and the ratio with its verdict: ``126 · 0.99x, inconclusive``."""
+    ratio = figures["ratio"]
+    words = f"{ratio:.2f}x, {figures['ratio_verdict'] or 'not tested'}" if ratio and not isnan(ratio) else "no ratio"
+    if table.base.holds(row) and ratio == 1:
+        words = "baseline"
+    return f"{figure(figures['samples_per_s'])} · {words}"
 
 
-def _curves(sheet: Sheet, table: AccuracyComparison, corner: tuple[float, float], space: tuple[float, float]) -> None:
-    x, y = corner
-    axes = sheet.axes(x + 0.62, y + HEAD_IN, space[0] - 1.05, space[1])
-    if shows_losses(table):
-        loss_axes(axes, loss_lines(table))
-        title = "training loss, first epoch"
-    else:
-        epochs_axes(axes, table, accuracy_lines(table, "epochs"))
-        title = "test accuracy"
-    for label in (axes.xaxis.label, axes.yaxis.label):
-        label.set_size(SMALL)
-    _head(
-        sheet,
-        corner,
-        table.group,
-        title,
-        f"n = {counts([len(training_histories(row)) for row in table.group.rows if training_histories(row)], 'seed')}",
+def training_times(learned: AccuracyComparison) -> Panel:
+    """Returns bars of the time that all epochs took, with the final accuracy and its verdict."""
+    group, frame = learned.group, learned.frame.to_dict("records")
+    trained = [(row, each) for row, each in zip(group.rows, frame, strict=True) if training_histories(row)]
+    settings = [name for name in naming.varying(group) if name != "run"]
+    names = [naming.name_of(row, settings) for row, _ in trained]
+    rows = Rows({float(y): row for y, (row, _) in enumerate(trained)}, names)
+    seconds = {y: [course.train_s[-1] for course in training_histories(row)] for y, row in rows.places.items()}
+    readings = {y: [(each, f"{figure(each)} s, one seed") for each in times] for y, times in seconds.items()}
+    ends = {float(y): filter(None, [f"{each['accuracy']:.3f}", each["verdict"]]) for y, (_, each) in enumerate(trained)}
+    epochs = max(len(course.epochs) for row, _ in trained for course in training_histories(row))
+    return Panel(
+        charts.rate_bars(rows, readings, "s"),
+        Axis("seconds of training (lower is better)"),
+        rows=rows,
+        beside={y: f"{figure(median(seconds[y]))} s · {', '.join(each)}" for y, each in ends.items()},
+        title=f"{naming.workload_name(group)}: time of {epochs} epoch{'s' * (epochs != 1)}, final accuracy",
+        head=_head(group, map(len, seconds.values()), "seed"),
     )
+
+
+def _curves(table: AccuracyComparison) -> Panel:
+    chart = learning.first_epoch(table) if shows_losses(table) else learning.by_epoch(table)
+    chart = chart or learning.by_time(table)
+    assert chart  # of a table with histories
+    seeds = [len(found) for row in table.group.rows if (found := training_histories(row))]
+    title = "training loss, first epoch" if shows_losses(table) else "test accuracy"
+    words = f"{naming.workload_name(table.group)}: {title}"
+    head = _head(table.group, seeds, "seed")
+    return replace(chart.grid[0][0], title=words, head=head, key="inside", height=1.9, share=1.6)
 
 
 def shows_losses(table: AccuracyComparison) -> bool:
     """Returns whether the curves are of the loss: of one seed or one epoch it tells more than the accuracy."""
-    accuracies = accuracy_lines(table, "epochs")
-    short = all(len(line.seeds) == 1 or len(line.x) < 2 for line in accuracies)
-    return short and bool(loss_lines(table))
+    short = all(len(curve.seeds) == 1 or len(curve.x) < 2 for curve in learning.accuracies(table))
+    return short and bool(learning.losses(table))
 
 
-def _head(sheet: Sheet, corner: tuple[float, float], group: Group, title: str, n: str) -> None:
-    """Write what a panel shows, and below it the settings that its rows share."""
-    across, up = sheet.figure.get_size_inches()
-    x, y = (sheet.left + corner[0]) / across, up - sheet.above - corner[1]
+def _head(group: Group, n: Iterable[int], noun: str) -> str:
+    """Returns the settings that the rows of a panel share, and how many launches or seeds they have."""
     shared = [name for name in ("precision", "batch") if name not in group.varying]
-    settings = [fill(VALUES[name], SETTINGS[name](group.rows[0])) for name in shared]
-    recipes = [recipe for recipe in dict.fromkeys(row.cell.recipe for row in group.rows) if recipe]
-    kind = [] if group.data_kind == "real" else [group.data_words]
-    words = " · ".join([*kind, f"{group.size} size", *settings, *(f"recipe {each}" for each in recipes), n])
-    heading = f"{workload_short(group)}: {title}"
-    sheet.figure.text(x, (y - 0.02) / up, heading, size=LETTERS, weight="bold", va="center", color=INK)
-    sheet.figure.text(x, (y - 0.23) / up, plain(words, 80), size=SMALL, va="center", color=PALE)
+    settings = [fill(naming.VALUES[name], SETTINGS[name](group.rows[0])) for name in shared]
+    recipes = [f"recipe {each}" for each in dict.fromkeys(row.cell.recipe for row in group.rows) if each]
+    data = [] if group.data_kind == "real" else [group.data_words]
+    return naming.plain(" · ".join([*data, f"{group.size} size", *settings, *recipes, f"n = {counts(n, noun)}"]), 80)
 
 
-def _caption(timed: Sequence[Table], panels: Sequence[Panel], trained: Sequence[AccuracyComparison]) -> list[str]:
-    """Returns what bars, ratios and curves are, and of which runs."""
-    dot = listing([*(["launch"] if timed else []), *(["seed"] if trained and not timed else [])])
-    words = [f"Bar: median. Whisker: lowest to highest. Dot: one {dot}."]
+def _caption(
+    timed: Sequence[Table], trained: Sequence[AccuracyComparison], grid: Sequence[Sequence[Panel]]
+) -> list[str]:
+    """Returns what bars, ratios and curves are."""
+    words = [f"Bar: median. Whisker: lowest to highest. Dot: one {'launch' if timed else 'seed'}."]
     if timed:
-        words += _ratios(timed)
-        if any(panel.bold for panel in panels):
-            words.append(f"Bold: {FASTEST}")
-        shown = sum(len(panel.places) for panel in panels)
-        count = sum(bool(row.ok) for each in timed for row in each.group.rows)
-        if shown < count:
-            words.append(f"Shown: usual settings, and those of the fastest cell ({shown} of {count} cells).")
+        shown = [row for each in timed for row in choose_rows(each)]
+        n, count = len(shown), sum(bool(row.ok) for each in timed for row in each.group.rows)
+        words += [
+            charts.CROSSED * any(row.set_aside for row in shown),
+            _ratios(timed),
+            f"Bold: {FASTEST}" * any(panel.bold for row in grid for panel in row),
+            f"Shown: usual settings, and those of the fastest cell ({n} of {count} cells)." * (n < count),
+        ]
     elif any(verdict for each in trained for verdict in each.frame["verdict"]):
-        base = framework(trained[0].baseline)
-        words.append(
-            f"Accuracy: mean over seeds, and whether it is the same as {base}'s within {100 * MARGIN:g} point."
-        )
+        same = f"and whether it is the same as {framework(trained[0].baseline)}'s within {100 * MARGIN:g} point."
+        words.append(f"Accuracy: mean over seeds, {same}")
     if trained:
-        words.append(TURNS if shows_losses(trained[0]) else f"Thin line: one seed. {ASIDE}")
-        words.append(agreement_note([each for each in trained if shows_losses(each)]))
-    words.append(explain_noted([name for panel in panels for name in panel.names]))
-    runs = dict.fromkeys(row.run for group in _groups(timed, trained) for row in group.rows)
-    return [*words, f"Run{'s' if len(runs) > 1 else ''} {listing(list(runs))}."]
+        words.append(learning.TURNS if shows_losses(trained[0]) else f"Thin line: one seed. {learning.ASIDE}")
+        words.append(learning.agreement_note([each for each in trained if shows_losses(each)]))
+    return words
 
 
-def _ratios(tables: Sequence[Table]) -> list[str]:
+def _ratios(tables: Sequence[Table]) -> str:
     """Returns what ratios are to, and what their verdicts mean."""
     first = tables[0]
     base = f"{SETTING_NAMES.get(first.group.by, first.group.by)} {first.baseline} in the same framework"
     if first.group.by == "framework":
         base = f"{framework(first.baseline)} with the same settings"
-    if not any(each.tested for each in tables):
-        return [f"x: ratio to {base}. With fewer than {LEAST} launches nothing is tested."]
-    return [
-        f"x: ratio to {base}. Faster, slower: the whole corrected interval is beyond the margin of "
-        f"{first.margin:.0%}; equal: within it; else inconclusive."
-    ]
+    means = (
+        f"Faster, slower: the whole corrected interval is beyond the margin of {first.margin:.0%}; equal: within it; "
+        "else inconclusive."
+    )
+    untested = f"With fewer than {LEAST} launches nothing is tested."
+    return f"x: ratio to {base}. {means if any(each.tested for each in tables) else untested}"

@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullLocator
-
-from suite.analysis.bottlenecks.roofline import STEP, Roof, RooflinePart, RooflineRow, roofline
+from suite.analysis.bottlenecks.roofline import STEP, Roof, RooflineRow, roofline
 from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import figure
 from suite.plan.cell import FRAMEWORKS, USUAL_COMPILE
 from suite.report.format.names import framework
+from suite.report.plots import charts, naming
 from suite.report.plots.kinds import kind
-from suite.report.plots.style.canvas import note_left_out, sheet
-from suite.report.plots.style.look import (
-    FACE,
-    INK,
-    MARKER,
-    PALE,
-    SMALL,
-    WIDTH_IN,
-    add_frame,
-    frameworks,
-    legend,
-    mark,
-    plain_numbers,
-)
-from suite.report.plots.style.naming import among, title_of
-from suite.report.plots.style.vectors import point_out
+from suite.report.plots.style.look import FACE, HOLLOW, PALE
+from suite.report.plots.traces import Axis, Chart, Panel, Traces
 from suite.report.tables.frame import Table
 
 #: The letter beside a mark, and what it stands for.
@@ -42,74 +23,70 @@ LETTERS_OF = {
     "matrix products": ("m", "matrix products and recurrent kernels"),
     STEP: ("s", "the whole step (hollow)"),
 }
-UP_IN, LEFT_IN, RIGHT_IN = 4.2, 0.85, 0.35
 
 
 @kind(
     "roofline", "Roofline: rate of each part of a training step against its FLOPs per byte, below the peaks", place=14
 )
-def roof(table: Table) -> Figure | None:
+def roof(table: Table) -> Chart | None:
     """A mark per part and framework under the roof, of the setting that most frameworks have."""
     placed = _choose_rows(roofline(table.group))
-    marks = [(each, part) for each in placed for part in each.parts if part.intensity]
+    marks = [trace for each in placed for trace in _marks(each)]
     if not marks:
         return None
-    rows = [each.row for each in placed]
-    group = among(table, rows)
-    roofs = dict.fromkeys(each.roof for each in placed)
-    layout = sheet(
+    roofs = list(dict.fromkeys(each.roof for each in placed))
+    at = [*(x for each in marks for x in each.x), *(each.ridge for each in roofs)]
+    low, high = min(at) / 3, max(at) * 3
+    lowest = min(*(y for each in marks for y in each.y), *(each.at(low) / 1e9 for each in roofs))
+    top = 1.8 * max(each.flops_per_s for each in roofs) / 1e9
+    lines = [trace for each in roofs for trace in _roof(each, low, high)]
+    x = Axis("arithmetic intensity in FLOP per byte", low, high, log=True)
+    y = Axis("GFLOP/s (higher is better)", lowest / 1.6, top, log=True)
+    drawn = {part.name for each in placed for part in each.parts if part.intensity}
+    letters = " ".join(f"{letter}: {words}." for name, (letter, words) in LETTERS_OF.items() if name in drawn)
+    group = naming.among(table, (each.row for each in placed))
+    left_out = naming.note_left_out(table, group.rows, "with other settings, or without a profile, bytes or peaks")
+    return charts.chart(
         group,
-        title_of(group, "Roofline", of="of"),
+        naming.title_of(group, "Roofline"),
         "Line: the most that the device can do, from measured peaks of compute and of memory bandwidth. Mark: a part "
-        f"of the step; the nearer to the line, the better the device is used. {_letters(marks)}",
-        (WIDTH_IN - LEFT_IN - RIGHT_IN, UP_IN),
-        left=LEFT_IN,
-        right=RIGHT_IN,
-        notes=[
-            "FLOPs are the spec's, bytes those of the shapes in the profile.",
-            *note_left_out(table, rows, "with other settings, or without a profile, bytes or peaks"),
-        ],
+        f"of the step; the nearer to the line, the better the device is used. {letters}",
+        [[Panel([*lines, *marks], x, y, height=4.2)]],
+        ["FLOPs are the spec's, bytes those of the shapes in the profile.", *left_out],
     )
-    axes = layout.axes()
-    at = [part.intensity or 0.0 for _, part in marks]
-    rates = [part.flops_per_s / 1e9 for _, part in marks]
-    low, high = min(*at, *(each.ridge for each in roofs)) / 3, max(*at, *(each.ridge for each in roofs)) * 3
-    for line in roofs:
-        _line(axes, line, low, high)
-    for (each, part), x, y in zip(marks, at, rates, strict=True):
-        name = each.row.cell.framework
-        style = {"markeredgecolor": INK, "markersize": 6.5, "markeredgewidth": 0.8, "zorder": 3}
-        if part.name == STEP:  # hollow and behind, since it lies among its parts
-            style = {"markeredgecolor": FACE[name], "markersize": 9, "markeredgewidth": 1.8, "zorder": 2}
-        (drawn,) = axes.plot(x, y, MARKER[name], color="white" if part.name == STEP else FACE[name], **style)
-        point_out(drawn, [f"{framework(name)}, {part.name}: {figure(y)} GFLOP/s at {figure(x)} FLOP per byte"])
-        axes.annotate(
-            LETTERS_OF[part.name][0], (x, y), (6, -3), "data", "offset points", size=SMALL, color=INK, zorder=4
-        )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlim(low, high)
-    lowest = min(*rates, *(each.at(low) / 1e9 for each in roofs))
-    axes.set_ylim(lowest / 1.6, 1.8 * max(each.flops_per_s for each in roofs) / 1e9)
-    add_frame(axes, "GFLOP/s (higher is better)")
-    _ticks(axes)
-    axes.set_xlabel("arithmetic intensity in FLOP per byte")
-    legend(axes, [*map(mark, frameworks(rows)), Line2D([], [], color=PALE, linewidth=1.6, label="roof")])
-    return layout.figure
 
 
-def _letters(marks: Sequence[tuple[RooflineRow, RooflinePart]]) -> str:
-    """Returns what the letters of these marks stand for."""
-    drawn = {part.name for _, part in marks}
-    return " ".join(f"{letter}: {words}." for name, (letter, words) in LETTERS_OF.items() if name in drawn)
+def _marks(each: RooflineRow) -> list[Traces]:
+    """Returns marks of the parts and, hollow and behind, as it lies among them, of the step; a letter beside each."""
+    who, parts, step, letters = each.row.cell.framework, [], [], []
+    for part in each.parts:
+        if part.intensity:
+            x, y = part.intensity, part.flops_per_s / 1e9
+            text = f"{framework(who)}, {part.name}: {figure(y)} GFLOP/s at {figure(x)} FLOP per byte"
+            (step if part.name == STEP else parts).append((x, y, text))
+            look = {"xytext": (6, -3), "zorder": 5}
+            letters.append(Traces("words", [x], [y], text=[LETTERS_OF[part.name][0]], look=look))
+    hollow = HOLLOW | {"markeredgecolor": FACE[who], "markeredgewidth": 1.8, "markersize": 9, "zorder": 2}
+    traces = [charts.points(parts, framework(who), who, markersize=6.5), charts.points(step, "", who, **hollow)]
+    return [*traces, *letters] if letters else []
+
+
+def _roof(roof: Roof, low: float, high: float) -> list[Traces]:
+    """Returns a roof with both peaks beside its corner, on the side with more room: parts lie near its right end."""
+    corner = min(max(roof.ridge, low), high)
+    x = [low, corner, high]
+    line = Traces("lines", x, [roof.at(at) / 1e9 for at in x], name="roof", look={"color": PALE, "zorder": 1})
+    words = f"{figure(roof.flops_per_s / 1e9)} GFLOP/s, {figure(roof.bytes_per_s / 1e9)} GB/s"
+    side, gap = ("left", 4) if corner * corner < low * high else ("right", -4)
+    look = {"xytext": (gap, 5), "ha": side, "color": PALE}
+    return [line, Traces("words", [corner], [roof.flops_per_s / 1e9], text=[words], look=look)]
 
 
 def _choose_rows(placed: Sequence[RooflineRow]) -> list[RooflineRow]:
     """Returns a row of each framework, in the setting that most of them have; each in its usual compile mode."""
-    shared = [name for name in SETTINGS if name != "compile"]
     sets: dict[tuple[str, ...], dict[str, RooflineRow]] = {}
     for each in sorted(placed, key=lambda each: not _usual(each.row)):
-        values = tuple(SETTINGS[name](each.row) for name in shared)
+        values = tuple(SETTINGS[name](each.row) for name in SETTINGS if name != "compile")
         sets.setdefault(values, {}).setdefault(each.row.cell.framework, each)
     fullest = max(sets.values(), key=len, default={})
     return [fullest[name] for name in FRAMEWORKS if name in fullest]
@@ -117,24 +94,3 @@ def _choose_rows(placed: Sequence[RooflineRow]) -> list[RooflineRow]:
 
 def _usual(row: Row) -> bool:
     return row.cell.compile == USUAL_COMPILE[row.cell.framework]
-
-
-def _line(axes: Any, roof: Roof, low: float, high: float) -> None:
-    """Draw a roof, and write both peaks at it."""
-    at = np.array([low, min(max(roof.ridge, low), high), high])
-    axes.plot(at, [roof.at(x) / 1e9 for x in at], color=PALE, linewidth=1.6, zorder=1)
-    words = f"{figure(roof.flops_per_s / 1e9)} GFLOP/s, {figure(roof.bytes_per_s / 1e9)} GB/s"
-    # Beside the corner, on the side with more room: parts lie near the roof at its right end.
-    corner = min(max(roof.ridge, low), high)
-    side, gap = ("left", 4) if corner * corner < low * high else ("right", -4)
-    axes.annotate(
-        words, (corner, roof.flops_per_s / 1e9), (gap, 5), "data", "offset points", ha=side, size=SMALL, color=PALE
-    )
-
-
-def _ticks(axes: Any) -> None:
-    """Put ticks with plain numbers at powers of ten, or closer where an axis has few of those."""
-    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-        axis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 300 else (1.0, 2.0, 5.0)))
-        axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(plain_numbers())

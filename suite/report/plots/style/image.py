@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from suite.report.plots.style.look import FACE
 
@@ -21,24 +21,21 @@ TINTS = (1.0, 0.6, 0.3)
 GREYS = (0x22, 0x59, 0x74, 0x9E, 0xBD, 0xDD, 0xF0)
 #: The other colours that plots have, for the parts of a start and for what loading adds.
 PARTS = ("#F0E442", "#CC79A7", "#D55E00", "#555555")
-#: Radius of a corner in dots, and the opacities of the dots at its edge.
-RADIUS = 14
-CORNER = (0, 64, 128, 192)
 
 
 def save(plot: Figure, path: Path) -> None:
-    """Write a PNG with a palette, the same bytes for the same plot."""
+    """Writes a PNG with a palette, the same bytes for the same plot; what is not paper, at its corners, is clear."""
     plot.set_dpi(dpi(plot.get_figheight()))
     canvas = FigureCanvasAgg(plot)
     canvas.draw()
-    drawn = Image.frombytes("RGBA", canvas.get_width_height(), canvas.buffer_rgba().tobytes()).convert("RGB")
+    drawn = Image.frombytes("RGBA", canvas.get_width_height(), canvas.buffer_rgba().tobytes())
     colours = palette()
     chart = Image.new("P", (1, 1))
     chart.putpalette([*chain(*colours), *(255, 255, 255) * (256 - len(colours))])
-    image = drawn.quantize(palette=chart, dither=Image.Dither.NONE)
-    image.putpalette([*chain(*colours), *(255, 255, 255) * len(CORNER)])
-    _round_off(image, len(colours))
-    image.save(path, optimize=True, transparency=bytes([255] * len(colours) + list(CORNER)))
+    image = drawn.convert("RGB").quantize(palette=chart, dither=Image.Dither.NONE)
+    image.paste(len(colours), mask=drawn.getchannel("A").point(lambda opacity: 255 * (opacity < 128)))
+    image.putpalette([*chain(*colours), 255, 255, 255])
+    image.save(path, optimize=True, transparency=len(colours))
 
 
 def palette() -> list[tuple[int, int, int]]:
@@ -55,24 +52,6 @@ def palette() -> list[tuple[int, int, int]]:
 def _mix(colour: str, share: float, ground: int) -> tuple[int, int, int]:
     red, green, blue = (round(share * int(colour[at : at + 2], 16) + (1 - share) * ground) for at in (1, 3, 5))
     return red, green, blue
-
-
-def _round_off(image: Image.Image, first: int) -> None:
-    """Make the corners transparent, so that the plot is a white card on a dark page.
-
-    ``first`` is the index of their first colour in the palette.
-    """
-    across, up = image.size
-    fine = Image.new("L", (4 * RADIUS, 4 * RADIUS), 0)
-    ImageDraw.Draw(fine).ellipse((0, 0, 8 * RADIUS, 8 * RADIUS), fill=255)
-    for x in range(RADIUS):
-        for y in range(RADIUS):
-            held = fine.crop((4 * x, 4 * y, 4 * x + 4, 4 * y + 4)).tobytes()
-            covered = sum(held) // len(held)
-            if covered < 255:
-                level = first + min(range(len(CORNER)), key=lambda at: abs(CORNER[at] - covered))
-                for place in ((x, y), (across - 1 - x, y), (x, up - 1 - y), (across - 1 - x, up - 1 - y)):
-                    image.putpixel(place, level)
 
 
 def dpi(height_in: float) -> float:

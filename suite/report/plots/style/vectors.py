@@ -1,50 +1,40 @@
-"""Plots as small SVG, for papers and for pages: text stays text, a hatch is one tile, invisible digits are cut.
+"""Plots as small SVG, for papers and for pages: text stays text, a hatch is one tile, and shapes are said once.
 
-matplotlib draws a hatch as hundreds of shapes, so that one dotted bar takes 200 KB. Here each hatch becomes a tile that
-repeats, with the same lines and dots at the same places.
+matplotlib's own writer draws a hatch as hundreds of shapes, so that one dotted bar takes 200 KB, and gives every mark
+a style of its own. This one writes what its artists draw.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import cycle
-from xml.etree import ElementTree
+from html import escape
+from math import cos, radians, sin
+from typing import Any
 
-import matplotlib as mpl
 from matplotlib.artist import Artist
+from matplotlib.backend_bases import RendererBase
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.path import Path
 
 from suite.report.plots.style.look import GRID, INK, LETTERS, PALE
 
 #: Room for text is measured with DejaVu Sans. The others are as wide or narrower.
 FAMILIES = "'DejaVu Sans', 'Bitstream Vera Sans', Verdana, Arial, Helvetica, sans-serif"
-
-#: Points (1/72 inch) across a tile: a multiple of the distance between the lines of every hatch in use.
-TILE = 24
-#: Points (1/72 inch) across the pattern that matplotlib repeats.
-_PAGE = 72
-
+#: Points between the lines of a hatch of one sign; twice as many signs lie half as far apart.
+HATCH = 12.0
 #: The variables of a page for the colours of plots, so that they follow light and dark.
 VARIABLES = {INK: "ink", PALE: "ink-soft", GRID.lower(): "line", "#ffffff": "paper"}
 
-#: What of an element's look a page may say once, in its style.
-LOOK = {"fill", "stroke", "stroke-width", "stroke-linecap", "stroke-linejoin", "stroke-dasharray", "font-size",
-        "font-weight", "text-anchor"}  # fmt: skip
-
-#: What a page's picture need not say.
-DEFAULTS = {("font-size", f"{LETTERS:g}px"), ("text-anchor", "start"), ("stroke-linecap", "butt")}
-
-_SVG = "{http://www.w3.org/2000/svg}"
-_LINK = "{http://www.w3.org/1999/xlink}href"
-_SEGMENT = re.compile(r"M (\S+) (\S+)\s+L (\S+) (\S+)")
-_FRACTION = re.compile(r"-?\d+\.\d+")
-_GREY = re.compile(r"#([0-9a-f]{2})\1\1")
-_REFERENCE = re.compile(r"#([\w-]+)")
-_STEP = re.compile(r"([MLz])(?:(-?[\d.]+) (-?[\d.]+))?")
-_LINES = re.compile(r"(?:[ML]-?[\d.]+ -?[\d.]+|z)+")
+#: What need not be said of a look.
+_DEFAULTS = {
+    "stroke": "none", "stroke-width": "1", "stroke-opacity": "1", "stroke-dasharray": "", "stroke-dashoffset": "0",
+    "font-weight": "normal", "font-style": "normal", "text-anchor": "start", "font-size": f"{LETTERS:g}px",
+}  # fmt: skip
+_LETTER = {Path.MOVETO: "M", Path.LINETO: "l", Path.CURVE3: "q", Path.CURVE4: "c", Path.CLOSEPOLY: "z"}
+_ANCHOR = {"left": ("start", 0.0), "center": ("middle", 0.5), "right": ("end", 1.0)}
 #: What the id of an artist begins with whose marks have texts.
 _POINTED = "pointed:"
 
@@ -54,236 +44,156 @@ def point_out(drawn: Artist | Iterable[Artist], texts: Sequence[str]) -> None:
 
     Several artists have a text each. One artist has a text per mark, or a single one for all of it.
     """
-    for artist, own in [(drawn, texts)] if isinstance(drawn, Artist) else zip(drawn, ([t] for t in texts), strict=True):
-        artist.set_gid(_POINTED + json.dumps(list(own)))
+    own = [(drawn, texts)] if isinstance(drawn, Artist) else zip(drawn, ([text] for text in texts), strict=False)
+    for artist, words in own:
+        artist.set_gid(_POINTED + json.dumps(list(words)) if words else None)
 
 
 def draw_svg(plot: Figure) -> str:
     """Returns the figure as SVG, the same text for the same plot."""
-    drawn = io.StringIO()
-    with mpl.rc_context({"svg.fonttype": "none"}):
-        plot.savefig(drawn, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return _compact(drawn.getvalue())
+    plot.set_dpi(72)
+    writer = _Writer(*plot.get_size_inches() * 72)
+    plot.draw(writer)
+    return writer.document()
 
 
-def embed(svg: str, number: int, words: str, looks: dict[str, str] | None = None) -> str:
+class _Writer(RendererBase):
+    """Writes what artists draw, in points, with y downwards."""
+
+    def __init__(self, width: float, height: float) -> None:
+        super().__init__()
+        self.size = width, height
+        self.shapes: dict[str, str] = {}  # of marks and hatches, with their names
+        self.written: list[str] = []
+        self.ends: list[str] = []  # of the groups that are open
+        self.texts: list[str] = []  # of the marks that come next
+
+    def document(self) -> str:
+        defs = "".join(shape.replace(">", f' id="{name}">', 1) for shape, name in self.shapes.items())
+        across, up = map(_number, self.size)
+        spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+        root = f'<svg {spaces} width="{across}pt" height="{up}pt" viewBox="0 0 {across} {up}"'
+        look = f'font-family="{FAMILIES}" font-size="{LETTERS:g}px" stroke-linejoin="round"'
+        return f"{root} {look}>\n<defs>{defs}</defs>\n{''.join(self.written)}\n</svg>\n"
+
+    def get_canvas_width_height(self) -> tuple[float, float]:
+        return self.size
+
+    def open_group(self, s: str, gid: str | None = None) -> None:  # noqa: ARG002 - matplotlib's, as those below
+        texts = json.loads(gid.removeprefix(_POINTED)) if gid and gid.startswith(_POINTED) else []
+        self.written.append(f"<g>{_title(texts[0])}" if len(texts) == 1 else "")
+        self.ends.append("</g>\n" if len(texts) == 1 else "")
+        self.texts = [_title(text) for text in texts] if len(texts) > 1 else []
+
+    def close_group(self, s: str) -> None:  # noqa: ARG002
+        self.written.append(self.ends.pop())
+        self.texts = []
+
+    def draw_path(self, gc: Any, path: Path, transform: Any, rgbFace: Any = None) -> None:  # noqa: N803
+        frame = gc.get_clip_rectangle() if rgbFace is None else None  # bars lie within their axes
+        if way := "".join(_way(path, transform, self.size[1], frame and frame.extents)):
+            self.written.append(f'<path d="{way}"{self._look(gc, rgbFace)}/>\n')
+
+    def draw_markers(self, gc: Any, marker_path: Path, marker_trans: Any, *line: Any) -> None:
+        path, trans, face = (*line, None)[:3]
+        way = "".join(_way(marker_path, marker_trans, digits=2))
+        name = self._name(f'<path d="{way}"{self._look(gc, face)}></path>')
+        frame = gc.get_clip_rectangle()
+        for at, (vertices, _) in enumerate(path.iter_segments(trans, simplify=False)):
+            x, y = vertices[-2:]
+            if not frame or frame.padded(0.1).contains(x, y):
+                place = f'x="{_number(x)}" y="{_number(self.size[1] - y)}"'
+                title = self.texts[at] if at < len(self.texts) else ""
+                self.written.append(f'<use xlink:href="#{name}" {place}>{title}</use>')
+
+    def draw_text(self, gc: Any, x: float, y: float, s: str, *rest: Any, mtext: Any = None, **_: Any) -> None:
+        prop, angle, *_more = rest
+        anchor, share = _ANCHOR[mtext.get_horizontalalignment() if mtext else "left"]
+        long = share * self.get_text_width_height_descent(s, prop, False)[0]
+        x, y = x + long * cos(radians(angle)), y - long * sin(radians(angle))
+        look = {
+            "fill": to_hex(gc.get_rgb()), "font-size": f"{prop.get_size_in_points():g}px",
+            "font-weight": prop.get_weight(), "font-style": prop.get_style(), "text-anchor": anchor,
+        }  # fmt: skip
+        turn = f' transform="rotate({-angle:g} {_number(x)} {_number(y)})"' if angle else ""
+        self.written.append(f'<text x="{_number(x)}" y="{_number(y)}"{turn}{_attributes(look)}>{escape(s)}</text>\n')
+
+    def _name(self, shape: str) -> str:
+        return self.shapes.setdefault(shape, f"s{len(self.shapes)}")
+
+    def _look(self, gc: Any, face: Any) -> str:
+        *_, opacity = gc.get_rgb()
+        offset, dashes = gc.get_dashes()
+        width = gc.get_linewidth()
+        fill = "none" if face is None or (len(face) > 3 and not face[3]) else to_hex(face)
+        look = {
+            "fill": f"url(#{self._name(_tile(gc, fill))})" if gc.get_hatch() else fill,
+            "stroke": to_hex(gc.get_rgb()) if width and opacity else "none",
+            "stroke-width": _number(width), "stroke-opacity": f"{opacity:g}",
+            "stroke-dasharray": "" if dashes is None else " ".join(map(_number, dashes)),
+            "stroke-dashoffset": _number(offset or 0),
+        }  # fmt: skip
+        return _attributes(look)
+
+
+def _attributes(look: Mapping[str, Any]) -> str:
+    return "".join(f' {name}="{value}"' for name, value in look.items() if _DEFAULTS.get(name) != value)
+
+
+def _number(value: float, digits: int = 1) -> str:
+    return f"{round(float(value), digits) + 0.0:g}"
+
+
+def _title(text: str) -> str:
+    return f"<title>{escape(text)}</title>"
+
+
+def _way(path: Path, transform: Any, height: float = 0.0, clip: Any = None, digits: int = 1) -> Iterator[str]:
+    """Yields the steps of a path, each from the point before, so rounded that no error adds up."""
+    last = [0.0, 0.0]
+    for vertices, code in path.iter_segments(transform, clip=clip, simplify=clip is not None):
+        if (letter := _LETTER[code]) == "z":
+            yield letter
+            continue
+        points = [round(height * (at % 2) + (-1) ** at * each, digits) + 0.0 for at, each in enumerate(vertices)]
+        begin = [0.0, 0.0] if letter == "M" else last
+        steps = [_number(each - begin[at % 2], digits) for at, each in enumerate(points)]
+        yield f"h{steps[0]}" if letter == "l" and steps[1] == "0" else letter + " ".join(steps)
+        last = points[-2:]
+
+
+def _tile(gc: Any, fill: str) -> str:
+    """Returns a tile with the lines or dots of a hatch over a colour."""
+    sign, a = gc.get_hatch()[0], HATCH / len(gc.get_hatch())
+    up = 2 * a if sign == "." else a
+    rising = f"M-1 1L1 -1M0 {a:g}L{a:g} 0M{a - 1:g} {a + 1:g}L{a + 1:g} {a - 1:g}"
+    falling = f"M-1 {a - 1:g}L1 {a + 1:g}M0 0L{a:g} {a:g}M{a - 1:g} -1L{a + 1:g} 1"
+    dots = f"M{a / 4:g} {a / 2:g}h0M{3 * a / 4:g} {3 * a / 2:g}h0"
+    way = {"/": rising, "\\": falling, "x": rising + falling, ".": dots}[sign]
+    thick = gc.get_hatch_linewidth() + (a / 5 if sign == "." else 0)
+    # In three digits, which `embed` leaves alone: a page's ink may be light, the colour below it is not.
+    shape = f'<path d="{way}" stroke="#222" stroke-width="{thick:g}" stroke-linecap="round"/>'
+    ground = f'<path d="M0 0h{a:g}v{up:g}h-{a:g}z" fill="{fill}"/>'
+    return f'<pattern width="{a:g}" height="{up:g}" patternUnits="userSpaceOnUse">{ground}{shape}</pattern>'
+
+
+def embed(svg: str, number: int, words: str) -> str:
     """Returns a picture for use inside a page, described by ``words``: its colours are the page's, and it has no style.
 
-    ``number`` is another for each picture of the page, so that their ids differ. With ``looks``, elements that look
-    alike share a class, whose name is added there by what it stands for: see `style_of`.
+    ``number`` is another for each picture of the page, so that their ids differ.
     """
-    root = ElementTree.fromstring(svg)  # noqa: S314 - `draw_svg` has just written it
-    for defs in root.findall(f"{_SVG}defs"):
-        for sheet in defs.findall(f"{_SVG}style"):
-            defs.remove(sheet)
-    _drop_clips(root)
-    elements = list(root.iter())
-    ids = {name: f"{number}-{place}" for place, each in enumerate(elements) if (name := each.get("id"))}
-    for element in elements:
-        element.tag = element.tag.removeprefix(_SVG)
-        style = element.attrib.pop("style", "")
-        attributes = {**element.attrib, **dict(part.split(":", 1) for part in style.split(";") if part)}
-        element.attrib = {
-            "href" if name == _LINK else name: _of_page(name, value, ids)
-            for name, value in attributes.items()
-            if (name, value) not in DEFAULTS
-        }
-    root.attrib = {"viewBox": root.get("viewBox", ""), "class": "plot", "role": "img", "aria-label": words} | {
-        "fill": "var(--ink)", "stroke-linejoin": "round", "font-family": FAMILIES, "font-size": f"{LETTERS:g}px"
-    }  # fmt: skip
-    for pattern in root.iter("pattern"):
-        ground, hatch = pattern
-        if "var(" not in ground.get("fill", ""):
-            hatch.set("stroke", INK)  # which is seen on every other colour
-    marks = {f"#{each.get('id')}": each for each in elements if each.get("id")}
-    for group in root.iter("g"):
-        _share(group, marks)
-    _flatten(root)
-    if looks is not None:
-        for element in list(root.iter())[1:]:
-            _name_look(element, looks)
-    return ElementTree.tostring(root, encoding="unicode")
+    head, _, body = svg.partition(">")
+    head = re.sub(r' (xmlns|xmlns:xlink|width|height)="[^"]*"', "", head)
+    body = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>p{number}-", body).replace("xlink:href", "href")
+    body = re.sub(r'="(#[0-9a-f]{6})"', lambda colour: f'="{_of_page(colour[1])}"', body)
+    return f'{head} class="plot" role="img" aria-label="{escape(words)}">{body}'
 
 
-def style_of(looks: Mapping[str, str]) -> str:
-    """Returns the style of the classes that `embed` added."""
-    return "".join(f".{name}{{{look}}}\n" for look, name in looks.items())
-
-
-def _name_look(element: ElementTree.Element, looks: dict[str, str]) -> None:
-    """Replaces what an element says of its look by a class, if that is shorter."""
-    said = {name: value for name, value in element.items() if name in LOOK and "url(" not in value}
-    look = ";".join(f"{name}:{value}" for name, value in sorted(said.items()))
-    if len(look) > len('class="l00"'):
-        element.attrib = {name: value for name, value in element.items() if name not in said}
-        element.set("class", looks.setdefault(look, f"l{len(looks)}"))
-
-
-def _drop_clips(root: ElementTree.Element) -> None:
-    """Drops the frame of lines that lie within it anyway, and definitions that say nothing."""
-    frames = {}
-    for clip in root.iter(f"{_SVG}clipPath"):
-        x, y, width, height = (float(clip[0].get(name, "nan")) for name in ("x", "y", "width", "height"))
-        frames[f"url(#{clip.get('id')})"] = x, y, x + width, y + height
-    for path in root.iter(f"{_SVG}path"):
-        if (frame := frames.get(path.get("clip-path", ""))) and _LINES.fullmatch(path.get("d", "")):
-            points = [(float(x), float(y)) for _, x, y in _STEP.findall(path.get("d", "")) if x]
-            if all(_is_within(point, frame) for point in points):
-                del path.attrib["clip-path"]
-    used = {each.get("clip-path") for each in root.iter()}
-    for defs in root.findall(f"{_SVG}defs"):
-        for clip in [each for each in defs if f"url(#{each.get('id')})" in frames.keys() - used]:
-            defs.remove(clip)
-        if not len(defs):
-            root.remove(defs)
-
-
-def _is_within(point: tuple[float, float], frame: tuple[float, float, float, float]) -> bool:
-    (x, y), (left, top, right, bottom) = point, frame
-    slack = 0.02  # coordinates are rounded to two digits
-    return left - slack <= x <= right + slack and top - slack <= y <= bottom + slack
-
-
-def _of_page(name: str, value: str, ids: dict[str, str]) -> str:
-    """Returns the value of an attribute as a page has it."""
-    if name == "id":
-        return ids[value]
-    if name in ("fill", "stroke"):
-        if value in VARIABLES:
-            return f"var(--{VARIABLES[value]})"
-        if grey := _GREY.fullmatch(value):
-            ink = (255 - int(grey[1], 16)) / (255 - int(INK[1:3], 16))
-            return f"color-mix(in srgb,var(--ink) {100 * ink:.0f}%,var(--paper))" if ink < 1 else "var(--ink)"
-    if name in ("d", "x", "y"):
-        value = _round(value, 1)
-        return _relative(value) if _LINES.fullmatch(value) else value
-    return _REFERENCE.sub(lambda link: f"#{ids.get(link[1], link[1])}", value)
-
-
-def _relative(path: str) -> str:
-    """Returns lines whose points are given from the point before, which is shorter."""
-    steps, x, y, drawing = [], 0.0, 0.0, False  # so rounded before that no error adds up
-    for letter, across, up in _STEP.findall(path):
-        if letter == "L":
-            ends = float(across) - x, float(up) - y
-            way = " ".join(re.sub(r"\b0\.", ".", f"{end:.1f}".removesuffix(".0")) for end in ends)
-            steps.append(f"{' ' if drawing else 'l'}{way}".replace(" -", "-"))
-        else:
-            steps.append(f"{letter}{across} {up}".rstrip())
-        drawing = letter == "L"
-        x, y = (float(across), float(up)) if across else (x, y)
-    return "".join(steps)
-
-
-def _flatten(parent: ElementTree.Element) -> None:
-    """Replaces groups that say nothing by what they hold."""
-    for child in list(parent):
-        _flatten(child)
-        if child.tag == "g" and not child.attrib and child.find("title") is None:
-            place = list(parent).index(child)
-            parent[place : place + 1] = list(child)
-
-
-def _share(group: ElementTree.Element, marks: dict[str, ElementTree.Element]) -> None:
-    """Moves what all marks of a group have in common to the group, and drops what their shape says anyway."""
-    uses = [each for each in group if each.tag == "use"]
-    for use in uses:
-        shape = marks[use.get("href", "")]
-        for name in [name for name in use.attrib if name.startswith("stroke") and name in shape.attrib]:
-            del use.attrib[name]
-    if uses and len(uses) == len(group) and len(fills := {use.get("fill") for use in uses}) == 1 and fills != {None}:
-        group.set("fill", str(fills.pop()))
-        for use in uses:
-            del use.attrib["fill"]
-
-
-def _compact(text: str) -> str:
-    """Returns the same picture in fewer bytes, with the texts of `point_out`."""
-    root = ElementTree.fromstring(text)  # noqa: S314 - matplotlib has just written it
-    root.set("font-family", FAMILIES)
-    for pattern in root.iter(f"{_SVG}pattern"):
-        _tile(pattern)
-    for group in [each for each in root.iter(f"{_SVG}g") if each.get("id", "").startswith(_POINTED)]:
-        _add_titles(group, json.loads(group.attrib.pop("id").removeprefix(_POINTED)))
-    used = {link.removeprefix("#") for each in root.iter() if (link := each.get(_LINK))}
-    for element in root.iter():
-        if element.tag == f"{_SVG}g" and element.get("id") not in used:
-            element.attrib.pop("id", None)  # an id of matplotlib's that nothing refers to
-        for name, value in element.items():
-            if (shorter := _shorter(name, value)) is None:
-                del element.attrib[name]
-            else:
-                element.set(name, shorter)
-        element.text = element.text if (element.text or "").strip() else None
-        element.tail = "\n" if element.tag == f"{_SVG}g" else None
-    ElementTree.register_namespace("", _SVG.strip("{}"))
-    ElementTree.register_namespace("xlink", _LINK.removesuffix("href").strip("{}"))
-    return ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def _shorter(name: str, value: str) -> str | None:
-    """Returns the attribute's value without what has no effect; None if the whole attribute has none."""
-    if name == "transform" and value.startswith(("rotate(-0 ", "rotate(0 ")):
-        return None
-    if name == "style":
-        return re.sub(r"([;:])\s+", r"\1", re.sub(r"font-family: 'DejaVu Sans';?", "", value))
-    if name == "d":
-        value = re.sub(r"\s*([A-Za-z])\s*", r"\1", value).replace("\n", "").strip()
-    if name in ("d", "x", "y", "width", "height", "viewBox") or value.startswith(("rotate(", "translate(")):
-        return _round(value, 2)
-    return value
-
-
-def _round(value: str, digits: int) -> str:
-    return _FRACTION.sub(lambda number: f"{float(number[0]):.{digits}f}".rstrip("0").rstrip("."), value)
-
-
-def _add_titles(group: ElementTree.Element, texts: Sequence[str]) -> None:
-    """Adds a text to each mark of the group (a mark may be drawn in two halves), or a single one to the group.
-
-    Adds none if marks outside of the picture were left out.
-    """
-    marks = list(group.iter(f"{_SVG}use")) if len(texts) > 1 else [group]
-    for element, text in zip(marks, cycle(texts)) if len(marks) % max(1, len(texts)) == 0 else ():
-        title = ElementTree.Element(f"{_SVG}title")
-        title.text = text
-        element.insert(0, title)
-
-
-def _tile(pattern: ElementTree.Element) -> None:
-    """Replace the shapes of a hatch's pattern by a tile."""
-    for name in ("width", "height"):
-        pattern.set(name, str(TILE))
-    for shape in pattern:
-        if shape.tag == f"{_SVG}rect":
-            shape.attrib |= {"width": str(TILE), "height": str(TILE)}
-        elif "C" in (outline := shape.get("d", "")):
-            _, _, top = outline.partition("M 0 ")
-            radius = float(top.split()[0]) - _PAGE
-            shape.set("d", " ".join(_dots(10 * radius)))
-            colour = re.search(r"stroke: (#\w+)", shape.get("style", ""))
-            width = 2 * radius + 0.5  # the circle's own stroke lies half outside of it
-            dots = f"stroke-width:{width:.2g};stroke-linecap:round;stroke-dasharray:0 {10 * radius:g}"
-            shape.set("style", f"stroke:{colour[1] if colour else '#000'};{dots}")
-        else:
-            shape.set("d", " ".join(_lines(outline)))
-
-
-def _dots(apart: float) -> Iterator[str]:
-    """Yields rows of dots, every other one shifted by half; a dot is a dash of no length with round ends."""
-    for row in range(round(TILE / apart) + 1):
-        yield f"M{row % 2 / 2 * apart:g} {row * apart:g}h{TILE}"
-
-
-def _lines(outline: str) -> Iterator[str]:
-    """Yields lines that rise, fall, or both, and end so far beyond the tile that their ends are invisible."""
-    segments = [tuple(map(float, ends)) for ends in _SEGMENT.findall(outline)]
-    for rises in (True, False):
-        crossings = sorted({x + y if rises else x - y for x, y, _, end in segments if (end < y) == rises})
-        if not crossings:
-            continue
-        apart = crossings[1] - crossings[0]
-        for line in range(round(2 * TILE / apart) + 1):
-            across = line * apart - TILE
-            low, high = f"{across - 1:g}", f"{across + TILE + 1:g}"
-            yield f"M{low} {TILE + 1}L{high} -1" if rises else f"M{low} -1L{high} {TILE + 1}"
+def _of_page(colour: str) -> str:
+    """Returns a colour of the page: its own for those that it has, a mix of them for other greys."""
+    if colour in VARIABLES:
+        return f"var(--{VARIABLES[colour]})"
+    if colour[1:3] == colour[3:5] == colour[5:7]:
+        ink = min(1.0, (255 - int(colour[1:3], 16)) / (255 - int(INK[1:3], 16)))
+        return f"color-mix(in srgb,var(--ink) {100 * ink:.0f}%,var(--paper))"
+    return colour
