@@ -15,7 +15,6 @@ from suite.record.record import Record
 from suite.session.launches.settings import Settings, settings
 from suite.session.observers import chosen as observing
 from suite.session.planning.outlook import TooSlowError
-from suite.session.planning.repeats import REPEATS
 from suite.session.run import Run
 from suite.session.terminal import CommandTerminal, PytestTerminal
 
@@ -51,7 +50,7 @@ def open_run(session: pytest.Session, test: str, launches: order.Launches) -> Ru
         except BaseException:
             run.discard()
             raise
-    if run.info.get(REPEATS):
+    if run.repeats:
         order.add_repeats(session, test, launches)
     return run
 

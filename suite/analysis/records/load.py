@@ -26,7 +26,7 @@ from suite.catalog.suggest import nearest
 from suite.record.bundle import SUFFIX, BundleError
 from suite.record.bundle import read as read_bundle
 from suite.record.record import Record, RecordError
-from suite.record.retry import may_pass
+from suite.record.retry import find_forbidden_try, last_tries, may_pass
 from suite.record.text import clean
 from workloads.data.files import regular
 
@@ -194,14 +194,33 @@ def _journal(path: Path, notes: list[str], reader: Reader, runs: Runs) -> Iterat
         raise LoadError(f"{path}: holds no finished launch; run the suite again, or go on from it with --resume")
 
 
+def read_lines(lines: Sequence[bytes]) -> tuple[Any, list[Mapping[str, Any]], list[Record]]:
+    """What a bundle's first line describes, and the others as JSON and as records. Raises `RecordError`."""
+    raw, records, reader = [], [], Reader(whole=True)
+    for number, text in enumerate(lines, 1):
+        try:
+            raw.append(decode(without_surrogates(text)))
+            if number > 1:
+                records.append(reader.record(text, Place(Path(), 0, 0, 0)))
+        except (ValueError, RecursionError) as error:
+            raise RecordError(f"line {number}: {clean(error)}") from None
+    header = raw[0].get("run") if raw and isinstance(raw[0], dict) and raw[0].keys() == {"run"} else None
+    if not isinstance(header, dict):
+        raise RecordError("its first line describes no run")
+    if not records:
+        raise RecordError("it holds no launch")
+    return header, raw, records
+
+
 def _bundle(path: Path, _notes: list[str], _reader: Reader, runs: Runs) -> Iterator[Launch]:
-    """The launches of a bundle, all of them in memory, since the file has them compressed."""
+    """The launches of a bundle, as its checker reads them, all in memory, since the file has them compressed."""
     try:
         bundle = read_bundle(path)
         run = _read_description(bundle.about.run, path, runs)
-        whole = Reader(whole=True)
-        for line in bundle.lines[1:]:
-            yield _launch(whole.record(line, Place(path, 0, 0, 0)), path, run)
+        records = read_lines(bundle.lines)[-1]
+        if forbidden := find_forbidden_try(records):
+            raise RecordError(f"{forbidden.key} was measured again, though it had not failed")
+        yield from (_launch(record, path, run) for record in last_tries(records).values())
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror or error}") from None
     except (BundleError, ValueError) as error:

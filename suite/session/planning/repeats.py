@@ -7,23 +7,31 @@ applies them again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from suite.plan.blocks import repeats_allowed
 from suite.plan.cell import Cell
-from suite.plan.measuring import LEAST_TESTED, REPEAT
+from suite.plan.measuring import LEAST_TESTED, REPEAT, REPEATS
 from suite.record.disturbance import is_disturbed
 from suite.record.record import Record
 from suite.session.launches.settings import Settings
 from suite.session.planning.stopping import spent_s
 
-#: What a run's description says of a run that measures disturbed launches again.
-REPEATS = "repeats"
-
 
 def is_tested(settings: Settings) -> bool:
     """Whether the ratios of a run are tested; those of a search are decided as it goes."""
     return not settings.search and bool(settings.budget_s or settings.launches >= LEAST_TESTED)
+
+
+def has_control(run: Mapping[str, Any]) -> bool:
+    """Whether a run may have an A/A control: one that was begun without a test has none in its first blocks."""
+    return type(begun := run.get("launches")) is not int or begun >= LEAST_TESTED
+
+
+def is_repeatable(record: Record, otherwise: bool = True) -> bool:
+    """Whether the session that made a launch measures disturbed ones again; records of older versions do not say it."""
+    return bool(record.run.get(REPEATS)) if "launches" in record.run else otherwise
 
 
 def is_due_again(cell: Cell, number: int, records: Sequence[Record], budget_s: float | None = None) -> bool:
@@ -35,7 +43,9 @@ def is_due_again(cell: Cell, number: int, records: Sequence[Record], budget_s: f
         return False
     place = number - REPEAT
     original = next((record for record in records if record.cell == cell and record.launch == place), None)
-    if not original or not original.outcome.ok or cell.recipe or not is_disturbed(original):
+    if not original or not is_repeatable(original) or not original.outcome.ok or cell.recipe:
+        return False
+    if not is_disturbed(original):
         return False
     copies = sum(record.block == records[0].block and not record.is_repeat for record in records)
     return sum(record.is_repeat for record in records) < repeats_allowed(copies, original.block)
