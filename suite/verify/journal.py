@@ -76,7 +76,7 @@ def _check_tries(run: Submission) -> Iterator[Problem]:
         elif before.outcome.status in MAY_PASS:  # else it had not begun
             failed[before.cell.id] += 1
     if count := failed.total():
-        (cell, most), = failed.most_common(1)
+        ((cell, most),) = failed.most_common(1)
         kind = FAILED if count > TRIES_MOST * len(run.launches) else WARNING
         yield Problem(kind, f"{count} launches failed and were tried again, {most} of them of {cell}",
                       "measure again, where none fails")  # fmt: skip
@@ -89,8 +89,11 @@ def _check_asked(run: Submission) -> Iterator[Problem]:
         sessions.setdefault(record.resumed, set()).add(record.run.get("launches", run.run["launches"]))
     asked = [number for session in sorted(sessions) for number in sessions[session]]
     begun = [run.header["launches"]] if 0 in sessions and "launches" in run.ended[0].run else asked[:1]
-    if asked[:1] != begun or len(asked) > len(sessions) or asked != sorted(asked) or not (
-        run.header["launches"] <= asked[-1] <= run.run["launches"]
+    if (
+        asked[:1] != begun
+        or len(asked) > len(sessions)
+        or asked != sorted(asked)
+        or not (run.header["launches"] <= asked[-1] <= run.run["launches"])
     ):
         yield Problem(FAILED, "its launches and its run do not agree on how many were asked for", AGAIN)
 
