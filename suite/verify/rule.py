@@ -92,7 +92,7 @@ class Submission:
 
     @cached_property
     def faults(self) -> dict[str, str]:
-        """What is wrong with the fields that rules need, by path, those of the run before a colon."""
+        """What is wrong with each field that rules need, by its path; empty if nothing is."""
         holders: dict[str, list[tuple[str, Any]]] = {
             RUN: [("the run", self.run), ("its journal", self.header)],
             EVERY: [(record.key, record) for record in self.ended],
