@@ -25,11 +25,14 @@ REPEATED_MOST = 1 / 3
 #: Launches from which `suite.compare` tests for significance, so that a control makes sense.
 LEAST_TESTED = 6
 
+#: Seeds from which it tests the accuracies of trainings to the end.
+SEEDS_LEAST = 3
+
 #: A run with a budget is looked at after each block from the first of these to the last, and stops when it is decided.
 FIRST_LOOK, LAST_LOOK = 4, 20
 
-#: What the launches of such a run say of its design.
-SEQUENTIAL = "sequential"
+#: What the launches of such a run say of its design, and under this name, those that are measured again if disturbed.
+SEQUENTIAL, REPEATS = "sequential", "repeats"
 
 #: Prompts that a launch which decodes goes on with at once: each number is measured.
 DECODED = (1, 8)

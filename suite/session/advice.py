@@ -29,16 +29,16 @@ def advice(run: Run, arguments: Sequence[str]) -> str:
         why = clean(failed[-1].reason, REASON_LETTERS)
         return f"{count_launches(len(failed))} failed, the last by: {why}. Once the cause is gone, try again with: {again}"
     if busy := say_too_busy(run.records):
-        words = f"The machine was too busy for an answer: {busy}. Wait or end other programs, then go on with:"
+        words = f"The machine was too busy for an answer: {busy}. Wait or end other programs, then use:"
         return f"{words} {_continue(run, arguments, 2)}"
     return _go_on(run, arguments, again)
 
 
 def _continue(run: Run, arguments: Sequence[str], times: int) -> str:
-    """The command that makes so many times as many launches of this run."""
+    """The command that goes on for so many times the budget; of a fixed number of launches, the one for a new run."""
     run_id, budget_s = run.info["id"], run.settings.budget_s
-    if not budget_s:
-        return f"{command(arguments, run_id)} --launches={times * run.settings.launches}"
+    if not budget_s:  # which is tested once
+        return command(arguments)
     return f"{command(without(arguments, '--budget'), run_id)} --budget={math.ceil(times * budget_s / 60)}min"
 
 

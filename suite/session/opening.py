@@ -16,7 +16,6 @@ from suite.record.record import Record
 from suite.session.launches.settings import Settings, settings
 from suite.session.observers import chosen as observing
 from suite.session.planning.outlook import Due, TooSlowError
-from suite.session.planning.repeats import REPEATS
 from suite.session.run import Run
 from suite.session.terminal import CommandTerminal, PytestTerminal
 
@@ -52,7 +51,7 @@ def open_run(session: pytest.Session, test: str, launches: order.Launches) -> Ru
         except BaseException:
             run.discard()
             raise
-    if run.info.get(REPEATS):
+    if run.repeats:
         order.add_repeats(session, test, launches)
     return run
 
@@ -84,7 +83,7 @@ def launch_all(settings: Settings, planned: list[Due]) -> tuple[list[Record], st
             block = list(due)
             for each in block:
                 run.launch(*each)
-            for cell, number in block if run.info.get(REPEATS) else []:
+            for cell, number in block if run.repeats else []:
                 if not run.leaves_out(cell, number + REPEAT):
                     run.launch(cell, number + REPEAT)
         return run.records, str(run.info["id"])

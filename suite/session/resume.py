@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from suite.plan.cell import Cell
 from suite.plan.command.common import LATEST
 from suite.plan.measuring import SEQUENTIAL
 from suite.record.record import Record
-from suite.record.retry import may_pass
+from suite.record.retry import count_tested, may_pass
 from suite.session.formatting import count_launches
 from suite.session.journal import Journal, JournalError, description, read
 from suite.session.launches.settings import Settings
@@ -80,21 +80,24 @@ def journal_of(settings: Settings, cells: str) -> Path:
     return path
 
 
-def say_resumed(run_id: str, launches: int, failed: int) -> str:
-    """What a run that goes on finds in its journal, in a line."""
+def say_resumed(run_id: str, last: Collection[Record], settings: Settings) -> str:
+    """What a run that goes on finds in its journal: the ``last`` try of each launch."""
+    launches, failed = len(last), sum(may_pass(record.outcome) for record in last)
     them = "it" if launches == 1 else f"{failed} of them"
     note = f"; {them} failed and will run again" if failed else ""
-    return f"resuming run {run_id}: {count_launches(launches)} {'is' if launches == 1 else 'are'} in its journal{note}"
+    line = f"resuming run {run_id}: {count_launches(launches)} {'is' if launches == 1 else 'are'} in its journal{note}"
+    tested = 0 if settings.budget_s else count_tested(last, settings.launches)
+    return f"{line}. Its test is that of {tested} launches; of more, only a new run is tested" if tested else line
 
 
-def command(arguments: Sequence[str], run: str, program: str = "pytest") -> str:
-    """The command line that continues a run that was started or resumed with these arguments."""
+def command(arguments: Sequence[str], run: str = "", program: str = "pytest") -> str:
+    """The command line that continues a run that was started or resumed with these arguments, or starts it anew."""
     others: list[str] = []
     for at, argument in enumerate(without(arguments, "--resume")):
         tracked = argument.startswith("--track") or (at > 0 and others[-1] == "--track")
         # Shown without a user's name and password; the tracker's own variables may hold them.
         others.append(re.sub(r"://.*@", "://", argument) if tracked else argument)
-    return typed(f"{program} {shlex.join([*others, f'--resume={run}'])}")
+    return typed(f"{program} {shlex.join([*others, *([f'--resume={run}'] if run else [])])}")
 
 
 def without(arguments: Sequence[str], option: str) -> list[str]:

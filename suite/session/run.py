@@ -11,9 +11,9 @@ from typing import Any
 
 from suite.plan.cell import Cell
 from suite.plan.command.common import LOCAL
-from suite.plan.measuring import CONTROL, REPEAT
+from suite.plan.measuring import CONTROL, REPEAT, REPEATS
 from suite.record.record import Record
-from suite.record.retry import may_pass
+from suite.record.retry import last_tries, may_pass
 from suite.session.dispatch import Dispatch, Post, Posting, key_of
 from suite.session.engines.cluster import open_hosts
 from suite.session.formatting import describe_launch, duration
@@ -26,7 +26,7 @@ from suite.session.launches.settings import Settings
 from suite.session.observers.observer import Observers
 from suite.session.planning.eta import Eta, durations, is_lean
 from suite.session.planning.outlook import Due, Outlook, TooSlowError
-from suite.session.planning.repeats import REPEATS, is_due_again, is_tested
+from suite.session.planning.repeats import has_control, is_due_again, is_tested
 from suite.session.planning.stopping import Stopping
 from suite.session.planning.warm_up import Costs, warm_up
 from suite.session.resume import open_journal, say_resumed
@@ -63,12 +63,14 @@ class Run:
         except BaseException:
             self._open.close()
             raise
+        self.planned = [each for each in self.planned if each[1] < CONTROL or has_control(self.journal.run)]
         # The file's name is the id: what a journal says of itself names no folder.
-        self.info = self.journal.run | {"id": self.journal.path.stem}
+        self.repeats |= bool(self.journal.run.get(REPEATS))
+        self.info = self.journal.run | {"id": self.journal.path.stem} | ({REPEATS: True} if self.repeats else {})
         self.info |= {"launches": self.settings.launches, "planned": self.total}
         self.info |= {"background": self.background} if self.background else {}
         self._add(locks)
-        last = {record.key: record for record in self.journal.records}
+        last = last_tries(self.journal.records)
         self._journalled = {key: record for key, record in last.items() if not may_pass(record.outcome)}
         self._fits = batch_finder.fits_by_cell(self._journalled.values())
         host = self._hosts.hosts[0]
@@ -81,7 +83,7 @@ class Run:
         if host.about.driver:
             self.info.setdefault("driver", host.about.driver)
         if last:
-            self.say(say_resumed(str(self.info["id"]), len(last), len(last) - len(self._journalled)))
+            self.say(say_resumed(str(self.info["id"]), last.values(), self.settings))
             self.info["resumed"] = 1 + max(record.resumed for record in last.values())
 
     @property
@@ -130,7 +132,6 @@ class Run:
         """Run a launch that a search has just decided on, or take it from the journal."""
         self._add(self._build([cell]))
         self.planned[self.done :] = [(cell, number)]
-        self.info["planned"] = self.total
         self.ahead([(cell, number)])
         return self.launch(cell, number)
 
@@ -139,21 +140,19 @@ class Run:
 
         It is not if all is decided, or if the launch whose place it would take was not disturbed.
         """
+        if number % REPEAT >= CONTROL and not has_control(self.journal.run):
+            return True
         if number >= REPEAT:
             due = key_of(cell, number) in self._journalled
             if not due and not any(record.block > number % CONTROL for record in self._journalled.values()):
                 due = is_due_again(cell, number, self.records, self.settings.budget_s)
-            if due:
-                self.planned.insert(self.done, (cell, number))
-                self.info["planned"] = self.total
+            self.planned[self.done : self.done] = [(cell, number)] if due else []
             return not due
         due = self.planned[self.done : self.done + 1] == [(cell, number)]
-        if not self._stopping or not due or key_of(cell, number) in self._journalled:
-            return False
-        if not self._stopping.leaves_out(cell, number, self.records):
+        stopping = self._stopping if due and key_of(cell, number) not in self._journalled else None
+        if not stopping or not stopping.leaves_out(cell, number, self.records):
             return False
         del self.planned[self.done]
-        self.info["planned"] = self.total
         return True
 
     @property
@@ -185,6 +184,7 @@ class Run:
 
     def close(self) -> None:
         """End what runs elsewhere, release the driver, close the journal, and let those who watched the run finish."""
+        self.info["planned"] = self.total
         if self._dispatch:
             self._dispatch.close()
         self._open.close()

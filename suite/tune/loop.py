@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from suite.analysis.search.elimination import SEEDS_LEAST, Elimination, shuffle_cells
+from suite.analysis.search.elimination import Elimination, shuffle_cells
 from suite.analysis.search.state import Race
 from suite.plan.cell import Cell
+from suite.plan.measuring import SEEDS_LEAST
 from suite.plan.objective import Budget
 from suite.plan.space import workloads
 from suite.report.format.names import count, number

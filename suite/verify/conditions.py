@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from operator import attrgetter
 from statistics import fmean, median
-from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from suite.analysis.records.steps import PEAK_OF_FEW
+from suite.analysis.records.hardware import machine
 from suite.analysis.records.machines import Machines
+from suite.analysis.records.steps import PEAK_OF_FEW
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import number as as_number
+from suite.catalog.metrics import within
 from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL
 from suite.record.disturbance import (
     DISTURBED,
@@ -27,19 +29,24 @@ from suite.record.disturbance import (
 from suite.record.files.line import decode_line
 from suite.record.parts.environment import digest_of
 from suite.record.record import SKIPPED, Record
+from suite.record.retry import count_tested
 from suite.record.text import clean
-from suite.verify.known import DATA, core_peak, gpu_peak, pins
-from suite.verify.rule import FAILED, WARNING, Problem, Submission
+from suite.verify.known import DATA, core_peak, gpu_peak
+from suite.verify.rule import FAILED, MEASURE, WARNING, Problem, Submission
 from workloads.recipes import recipe
 from workloads.registry import RegistryError
 from workloads.spec import WORKLOADS, specification
 
-#: A measured matrix peak over that of its kind, at most.
-PEAK_MOST = 1.4
+#: A measured matrix peak over that of its kind, at most, and of a GPU at least: processors do less.
+PEAK_MOST, PEAK_LEAST = 1.4, 0.1
+#: What a processor is not called; some have a Radeon inside, and say so.
+GPU_NAME = re.compile(r"geforce|tesla|quadro|\b([AHV]100|[BH]200|L40S?)\b", re.IGNORECASE)
 IDLE = "measure on an idle machine"
 #: How far the share of the cores that others took may be from the mean of its lines over time, which have rounded and
 #: thinned points, and from so many points on.
 LINES_MOST, POINTS_LEAST = 0.2, 8
+#: What rounding may add to a share.
+ROUNDED = 0.01
 #: Seconds of a window: shorter ones are mostly the clock's and the fence's.
 WINDOW_LEAST_S = 0.3
 
@@ -50,9 +57,9 @@ COUNTS = ("parameters", "flops_per_sample", "training_flops_per_sample")
 def data(run: Submission) -> Iterator[Problem]:
     """Real data, bit for bit those of the official archives."""
     for record in run.ok:
-        name, kind, digest = (record.data.get(each, "") for each in ("name", "kind", "digest"))
+        name, kind, digest = (record.data[each] for each in ("name", "kind", "digest"))
         if kind != "real":
-            yield Problem(FAILED, f"{record.key} trained on {kind or 'unknown'} data", "measure with --data real")
+            yield Problem(FAILED, f"{record.key} trained on {clean(kind, 40)} data", "measure with --data real")
         elif name not in DATA:
             yield Problem(WARNING, f"{record.key} trained on {clean(name, 40)}, which is not the suite's")
         elif digest != DATA[name]:
@@ -61,7 +68,7 @@ def data(run: Submission) -> Iterator[Problem]:
 
 def workload(run: Submission) -> Iterator[Problem]:
     """The model, its size and its recipe are those of this version."""
-    for record in {(record.cell, record.workload.get("digest")): record for record in run.ok}.values():
+    for record in {(record.cell, str(record.workload)): record for record in run.ok}.values():
         cell = record.cell
         if cell.workload not in WORKLOADS:
             yield Problem(WARNING, f"{cell.workload} is not a workload of the suite: its code is not known here")
@@ -73,52 +80,53 @@ def workload(run: Submission) -> Iterator[Problem]:
             continue
         course = record.course
         ours = recipe(cell.recipe, spec, course.planned, course.target) if cell.recipe and course else None
-        if record.workload.get("digest") != (ours.digest(spec) if ours else spec.digest):
+        if record.workload["digest"] != (ours.digest(spec) if ours else spec.digest):
             yield Problem(FAILED, f"{cell.id} is not the {cell.workload} of this version", "measure with this version")
         elif any(record.workload.get(name, getattr(spec, name)) != getattr(spec, name) for name in COUNTS):
             yield Problem(FAILED, f"{cell.id} has other parameters or FLOPs than its spec", "measure again, unchanged")
 
 
 def versions(run: Submission) -> Iterator[Problem]:
-    """The packages are those that the suite pins, or the list of all is there and has the digest of the records."""
-    pinned = pins()
+    """The packages are those of the list of all, which has the digest of the records; else nothing proves them."""
     by = attrgetter("framework", "interface", "release")
-    by_release: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    by_release: dict[tuple[str, str, str], list[Record]] = {}
     for record in run.ok:
-        by_release.setdefault(by(record.cell), []).append(record.environment)
-    for (framework, _, release), environments in by_release.items():
-        packages = _packages(environments[0])
-        if any(_packages(each) != packages for each in environments):
+        by_release.setdefault(by(record.cell), []).append(record)
+    for (framework, _, release), records in by_release.items():
+        packages, digests = _packages(records[0]), {r.environment["digest"] for r in records}
+        about = FRAMEWORKS[framework]
+        name = next((name for name in map(canonicalize_name, about.distributions) if name in packages), "")
+        number = packages.get(name, "")
+        if any(_packages(each) != packages for each in records):
             yield Problem(FAILED, f"the versions of {framework} changed within the run", "measure again")
-        elif not set(FRAMEWORKS[framework].distributions) & set(packages):
-            yield Problem(FAILED, f"no launch says which version of {framework} ran", "measure again, unchanged")
-        digests = {each.get("digest") for each in environments}
+        elif not number:
+            yield Problem(FAILED, f"no launch says which version of {framework} ran", MEASURE)
         if len(digests) > 1:
             yield Problem(FAILED, f"the environment of {framework} changed within the run", "measure again")
-        if release:
-            continue  # which the worker checks, and no pin is of
-        if every := run.about.installed.get(framework):
-            listed = {
-                str(canonicalize_name(name)): number for name, _, number in (line.partition("==") for line in every)
-            }
+        for_cpu = number.endswith("+cpu") or name.endswith("-cpu")
+        for_cpu |= bool(about.cuda_plugins) and not packages.keys() & {*about.cuda_plugins}
+        if for_cpu and any(record.settings["device"] == "cuda" for record in records):
+            yield Problem(FAILED, f"{framework} {clean(number, 40)} is built for no GPU, and ran on one", MEASURE)
+        said = {number, *(str(record.settings.get("release", number)) for record in records)}
+        if release:  # which no pin is of, and no list
+            if odd := next((each for each in said if each.partition("+")[0] != release.partition("+")[0]), ""):
+                yield Problem(FAILED, f"{framework} {release} ran as {clean(odd, 40)}", MEASURE)
+        elif every := run.about.installed.get(framework):
+            listed = {str(canonicalize_name(name)): each for name, _, each in (line.partition("==") for line in every)}
+            odd = next((name for name, each in packages.items() if listed.get(name) != each), "")
             if digest_of(every) not in digests:
                 yield Problem(FAILED, f"the list of packages of {framework} has not the digest of its launches",
                               "bundle the run again")  # fmt: skip
-            elif odd := next((name for name, number in packages.items() if listed.get(name) != number), ""):
+            elif odd:
                 yield Problem(FAILED, f"{framework} ran with {odd} {clean(listed.get(odd), 40)}, and its launches say "
                               f"{clean(packages[odd], 40)}", "bundle the run again")  # fmt: skip
-            continue
-        for name, number in packages.items():
-            if name in pinned and number.partition("+")[0] not in pinned[name]:
-                versions = " or ".join(pinned[name])
-                why = f"{name} {clean(number, 40)} ran, {versions} is pinned, and there is no list of all packages"
-                yield Problem(WARNING, why, "bundle the run where it was measured")
+        else:
+            why = f"no list of all packages proves that {framework} {clean(number, 40)} ran"
+            yield Problem(WARNING, why, "bundle the run where it was measured")
 
 
-def _packages(environment: Mapping[str, Any]) -> dict[str, str]:
-    packages = environment.get("packages")
-    return {canonicalize_name(str(name)): str(number).lower() for name, number in packages.items()} if isinstance(
-        packages, Mapping) else {}  # fmt: skip
+def _packages(record: Record) -> dict[str, str]:
+    return {str(canonicalize_name(name)): number.lower() for name, number in record.environment["packages"].items()}
 
 
 def protocol(run: Submission) -> Iterator[Problem]:
@@ -134,39 +142,62 @@ def protocol(run: Submission) -> Iterator[Problem]:
         if ok := len(run.cells.get(cell, ())):
             yield Problem(WARNING, f"{count} launches of {cell.id} are {status}, and {ok} are ok")
     if odd := next((r for r in run.timed if r.phases["train"].steady == ("unsteady" in r.flags)), None):
-        yield Problem(FAILED, f"{odd.key} has not the flags that its windows give", "measure again, unchanged")
+        yield Problem(FAILED, f"{odd.key} has not the flags that its windows give", MEASURE)
     yield from _disturbances(run)
-    asked, plan, load = (run.run.get(name) for name in ("launches", "plan", "background"))
-    if run.timed and run.run.get("design") != SEQUENTIAL and (type(asked) is not int or asked < LEAST_TESTED):
-        yield Problem(WARNING, f"{asked} launches of each cell are not tested", f"--resume --launches {LEAST_TESTED}")
-    least_s = plan.get("min_window_s") if isinstance(plan, dict) else None
-    if run.timed and (not isinstance(least_s, (int, float)) or least_s < WINDOW_LEAST_S):
+    asked, least_s = run.run["launches"], run.run["plan"]["min_window_s"]
+    if run.timed and run.run.get("design") != SEQUENTIAL:
+        if asked < LEAST_TESTED:
+            why = f"{asked} launches of each cell are not tested"
+            yield Problem(WARNING, why, f"--resume --launches {LEAST_TESTED}")
+        if tested := count_tested(run.ended, asked):
+            yield Problem(WARNING, f"{asked} launches are not tested, since {tested} had been before", "a new run")
+    if run.timed and least_s < WINDOW_LEAST_S:
         yield Problem(WARNING, f"windows of {least_s} s are short", f"--min-window {WINDOW_LEAST_S}")
-    busy = sum(load.get(name, 0) for name in ("busy_cores", "steal_cores")) if isinstance(load, dict) else 0
-    if isinstance(load, dict) and busy > OTHERS_MOST * load.get("cores", 1):
-        yield Problem(WARNING, f"other programs kept {busy:.2f} cores busy before the run", "--wait-idle 600")
+    loads = [run.header.get("background"), run.run.get("background")]
+    if not all(loads) and not run.ended[0].host:
+        yield Problem(WARNING, "it does not say what kept the cores busy before the run", IDLE)
+    for load in loads:
+        if load and (busy := load["busy_cores"] + load.get("steal_cores", 0.0)) > OTHERS_MOST * load["cores"]:
+            yield Problem(WARNING, f"other programs kept {busy:.2f} cores busy before the run", "--wait-idle 600")
 
 
 def _disturbances(run: Submission) -> Iterator[Problem]:
-    """The flag of disturbed launches is what their readings give, which all have, and which their lines support."""
-    any_read = any(has_readings(record) for record in run.ok)
+    """The flags of launches that others disturbed are what their readings give, which their lines support."""
+    unflagged = []
     for record in run.ok:
-        disturbed, why = is_disturbed(record), ""
-        if any_read and not has_readings(record):
-            why = "lacks the readings of disturbances that other launches have"
-        elif disturbed and DISTURBED not in record.flags and any_read:
+        disturbed, read, why = is_disturbed(record), has_readings(record), ""
+        stored = within(record.metrics, "host", "disturbance") or {}
+        taken = sum(stored.get(name, 0.0) for name in ("others_share", "steal_share"))
+        if disturbed and DISTURBED not in record.flags and read:
             why = f"is not flagged, and its readings say: {find_disturbances(record)[0]}"
         elif DISTURBED in record.flags and not disturbed:
             why = "is flagged as disturbed, and none of its readings says so"
-        elif any_read and (line := _shares_by_line(record)):
-            stored = record.metrics["host"]["disturbance"]
+        elif taken > OTHERS_MOST + ROUNDED and "contaminated" not in record.flags:
+            why = f"is not flagged as contaminated, and others took {taken:.0%} of the cores"
+        elif read and (line := _shares_by_line(record)):
             for rule in (TAKES, *((name,) for name in STALLS)):
                 names = [name for name in rule if name in line]
-                said, seen = (min(1.0, sum(as_number(of.get(n)) or 0.0 for n in names)) for of in (stored, line))
+                said, seen = (min(1.0, sum(of.get(name, 0.0) for name in names)) for of in (stored, line))
                 if abs(said - seen) > LINES_MOST:
                     why = f"says {said:.0%} of {' and '.join(names)}, and its lines over time say {seen:.0%}"
         if why:
-            yield Problem(FAILED, f"{record.key} {why}", "measure again, unchanged")
+            yield Problem(FAILED, f"{record.key} {why}", MEASURE)
+        elif "contaminated" not in record.flags and _median_share(record) > OTHERS_MOST:
+            unflagged.append(record)
+    if unflagged:
+        most = max(map(_median_share, unflagged))
+        why = f"others took up to {most:.0%} of the cores in {len(unflagged)} launches that are not flagged for it"
+        yield Problem(WARNING, why, IDLE)
+
+
+def _median_share(record: Record) -> float:
+    """The share of the cores that others took in the middle of a phase, that of the phase in which it was largest."""
+    figures = (within(record.metrics, "host", "phases", name) for name in record.phases)
+    taken = (
+        sum(as_number(within(each, name, "median")) or 0.0 for name in ("other_cpu_cores", "steal_cores"))
+        for each in figures
+    )
+    return max(taken, default=0.0) / float(record.metrics["host"]["cores"])
 
 
 def _shares_by_line(record: Record) -> dict[str, float]:
@@ -178,45 +209,63 @@ def _shares_by_line(record: Record) -> dict[str, float]:
     begin_s, end_s = spans[0][0], spans[-1][1]
     at = [index for index, at_s in enumerate(timeline["at_s"]) if begin_s <= at_s <= end_s]
     shares = {}
-    for name in (*TAKES, *STALLS):
+    for name in (name for name in (*TAKES, *STALLS) if name != "throttled_share" or name in host["disturbance"]):
         of_cores = f"{'other_cpu' if name == 'others_share' else name.removesuffix('_share')}_cores"
         line = timeline["values"].get(of_cores if name in TAKES else name)
-        if line and name in host["disturbance"] and len(at) >= POINTS_LEAST:
+        if line and len(at) >= POINTS_LEAST:
             mean = max(0.0, fmean(line[index] or 0.0 for index in at))
             shares[name] = mean / cores if name in TAKES else mean
     return shares
 
 
 def device(run: Submission) -> Iterator[Problem]:
-    """The machine is one, and its measured peaks are those of its kind."""
+    """The machine is one, each host of a cluster is one of a kind, and measured peaks are those of this kind."""
     machines = Machines(("", record) for record in run.ok)
-    names = dict.fromkeys(machines.name("", record) for record in run.ok)
-    if len(names) > 1 and not any(record.host for record in run.ok):
-        yield Problem(
-            FAILED, f"its launches ran on {len(names)} machines: {'; '.join(names)}", "bundle one machine's run"
-        )
-    if any(not name for name in names):
-        yield Problem(FAILED, "a launch does not name its machine", "measure again, unchanged")
+    of_hosts: dict[str, dict[str, None]] = {}
+    for record in run.ok:
+        of_hosts.setdefault(record.host, {})[machines.name("", record)] = None
+    for names in (*of_hosts.values(), dict.fromkeys(map(machine, run.ok))):
+        if len(names) > 1:
+            yield Problem(FAILED, f"its launches ran on {len(names)} machines: {'; '.join(names)}",
+                          "bundle one machine's run")  # fmt: skip
     rates: dict[tuple[str, int], list[float]] = {}
     for record in run.ok:
-        if isinstance(rate := record.settings.get("peak_flops_per_s"), (int, float)) and rate > 0:
-            rates.setdefault((record.cell.precision, record.cell.devices), []).append(rate)
-            limit = _peak(record)
-            if limit and rate > PEAK_MOST * record.cell.devices * limit:
-                why = f"{record.key} measured {rate / 1e12:.3g} TFLOP/s, and its kind does {limit / 1e12:.3g}"
-                yield Problem(WARNING, why, "say in the pull request why")
+        yield from _check_name(record)
+        rate = record.settings.get("peak_flops_per_s")
+        if rate is None:  # of a launch that times training alone
+            continue
+        rates.setdefault((record.cell.precision, record.cell.devices), []).append(rate)
+        limit = (_peak(record) or 0.0) * record.cell.devices
+        says = f"{record.key} measured {rate / 1e12:.3g} TFLOP/s, and its kind does {limit / 1e12:.3g}"
+        if limit and rate > PEAK_MOST * limit:
+            yield Problem(WARNING, says, "say in the pull request why")
+        elif record.settings["device"] != "cpu" and rate < PEAK_LEAST * limit:
+            yield Problem(FAILED, says, MEASURE)
     for (precision, _), measured in rates.items():
         if max(measured) > PEAK_OF_FEW * median(measured):
             times = max(measured) / median(measured)
             yield Problem(WARNING, f"a launch measured {times:.1f} times the usual peak in {precision}", IDLE)
 
 
+def _check_name(record: Record) -> Iterator[Problem]:
+    """A processor is not called as GPUs are, and a GPU that trained was watched, under the name that it has."""
+    hardware, gpus = record.environment["machine"], record.metrics.get("gpus")
+    watched = [within(gpu, "name") for gpu in gpus] if isinstance(gpus, list) else []
+    if GPU_NAME.search(hardware["cpu"]):
+        yield Problem(FAILED, f"{record.key} names a processor {clean(hardware['cpu'], 80)}", MEASURE)
+    if record.settings["device"] == "cpu":
+        return
+    if not hardware["gpus"]:
+        yield Problem(FAILED, f"{record.key} trained on a GPU, and names none", MEASURE)
+    elif not {*hardware["gpus"]} & {*watched}:
+        why = f"the driver showed no {clean(hardware['gpus'][0], 80)} while {record.key} trained"
+        yield Problem(WARNING, why, "measure where nvidia-smi works")
+
+
 def _peak(record: Record) -> float | None:
     """What one device of this kind can do, in FLOP/s."""
-    hardware = record.environment.get("machine") or {}
-    if record.settings.get("device") != "cpu":
-        named = hardware.get("gpus") or [""]
-        return gpu_peak(str(named[0]), record.cell.precision)
-    cores = hardware.get("cores")
-    peak = core_peak(cores, record.cell.precision) if type(cores) is int else None
+    hardware = record.environment["machine"]
+    if record.settings["device"] != "cpu":
+        return gpu_peak(hardware["gpus"][0], record.cell.precision) if hardware["gpus"] else None
+    peak = core_peak(hardware["cores"], record.cell.precision)
     return peak and peak / record.cell.devices  # which share the cores

@@ -9,17 +9,20 @@ from statistics import median
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted, problems
 from suite.plan.cell import Cell
+from suite.record.disturbance import is_disturbed
 from suite.record.record import Record
-from suite.verify.rule import FAILED, WARNING, Problem, Submission
+from suite.verify.rule import FAILED, MEASURE, WARNING, Problem, Submission
 
 #: Windows lie within their bursts, whose times are rounded to microseconds.
 ROUNDED_S = 2e-6
-#: The time between windows over that in them, in the middle phase of a run. Published: 0.00004 to 0.0010 (21 runs).
-BETWEEN_MOST = 0.005
+#: The time of bursts that lies in no window over that of the windows, in the middle launch of each cell and in any
+#: launch, and by the clock of the parent the same, for whose messages a burst has some seconds more. Published, of nine
+#: runs: 0.0025 and 0.0058; by the parent's clock, of five, 0.0035, and 0.0116 where 0.018 s were of one burst.
+BETWEEN_MOST, BETWEEN_MOST_OF_ONE, MESSAGE_S = 0.005, 0.01, 0.01
+#: The same in a launch whose windows ran while others took cores, or which is in no test.
+BETWEEN_MOST_BUSY = 0.05
 #: Windows that determine a launch: as many that agree to this many digits are no chance.
 WINDOWS_LEAST, DIGITS = 3, 7
-
-MEASURE = "measure again, unchanged"
 
 
 def copies(run: Submission) -> Iterator[Problem]:
@@ -46,7 +49,7 @@ def _figures(record: Record) -> Iterator[tuple[str, tuple[object, ...]]]:
 
 def check_plan(run: Submission) -> Iterator[Problem]:
     """A cell has the whole evidence in its first launch, and digests of the same program in all others."""
-    old = 0
+    kinds: dict[tuple[object, ...], dict[Cell, set[str]]] = {}
     for cell, records in run.cells.items():
         identities = [record.identity for record in records if record.identity]
         if len(identities) < len(records):
@@ -59,18 +62,22 @@ def check_plan(run: Submission) -> Iterator[Problem]:
             yield Problem(FAILED, f"a launch of {cell.id} has no digests of its weights and batches", MEASURE)
         elif len(programs := {identity.program for identity in identities}) > 1:
             yield Problem(FAILED, f"the launches of {cell.id} ran {len(programs)} programs", MEASURE)
-        elif programs == {""} or any(record.ledger is None for record in records):
-            old += 1
-        elif not cell.recipe and any(identity.last is None for identity in identities):
+        elif records[0].ledger and not cell.recipe and any(identity.last is None for identity in identities):
             yield Problem(FAILED, f"a launch of {cell.id} has no evidence from after its last window", MEASURE)
+        taken = {name for each in identities for name, value in vars(each).items() if value not in (None, "", (), {})}
+        alike = cell.workload, cell.size, cell.precision, cell.recipe, cell.checkpointing, cell.devices
+        kinds.setdefault(alike, {})[cell] = taken
+    for of_cells in kinds.values():
+        every = set().union(*of_cells.values())
+        for cell, missing in ((cell, min(every - taken)) for cell, taken in of_cells.items() if every - taken):
+            yield Problem(WARNING, f"{cell.id} lacks the evidence {missing}, which cells like it have", MEASURE)
     of_program: dict[str, Cell] = {}
     for record in run.ok:
         program = record.identity.program if record.identity else ""
         if program and (other := of_program.setdefault(program, record.cell)) != record.cell:
             yield Problem(FAILED, f"{record.key} has the program of {other.id}", MEASURE)
-    if old:
-        yield Problem(WARNING, f"{old} of {len(run.cells)} cells lack evidence that this version takes",
-                      "measure again with this version")  # fmt: skip
+    if not of_program or not run.ok[0].ledger:
+        yield Problem(WARNING, "it lacks evidence that this version takes", "measure again with this version")
 
 
 def _is_replayed(record: Record) -> bool:
@@ -100,25 +107,29 @@ def ledger(run: Submission) -> Iterator[Problem]:
 
 
 def clock(run: Submission) -> Iterator[Problem]:
-    """Windows fill the bursts in which they were taken, to the resolution of the clock."""
-    between = []
-    for record in run.timed:
-        for name, phase in record.phases.items():
-            if not phase.spans:
-                if record.ledger:  # whoever writes one writes the other
-                    yield Problem(FAILED, f"{record.key} does not say when the windows of {name} ran", MEASURE)
-                continue
-            if record.ledger and name not in record.ledger.seen_s:
-                yield Problem(FAILED, f"{record.key} lacks the parent's times of {name}", MEASURE)
-            seconds = math.fsum(window.seconds for window in phase.windows)
-            left_s = sum(end - begin for begin, end in phase.spans) - seconds
-            between.append(left_s / seconds)
-            if left_s < -ROUNDED_S * len(phase.spans):
-                yield Problem(FAILED, f"the windows of {name} of {record.key} take {seconds:.6f} s, "
-                              f"{-left_s:.6f} s more than passed", MEASURE)  # fmt: skip
-    if not between and run.timed:
+    """Windows fill the bursts in which they were taken, by the clocks of both processes, in each launch and cell."""
+    if run.timed and not run.timed[0].phases["train"].spans:
         yield Problem(WARNING, "its launches do not say when their windows ran", "measure again with this version")
-    elif between and (middle := median(between)) > BETWEEN_MOST:
-        yield Problem(
-            FAILED, f"{middle:.1%} of the time lies between windows, and {BETWEEN_MOST:.1%} is the most", MEASURE
-        )
+        return
+    of_cells: dict[tuple[Cell, str, str], list[float]] = {}
+    for record in run.timed:
+        busy = "contaminated" in record.flags or is_disturbed(record)
+        for name, phase in record.phases.items():
+            seconds = math.fsum(window.seconds for window in phase.windows)
+            burst_s = {"": math.fsum(end - begin for begin, end in phase.spans)}
+            if record.ledger:
+                burst_s[" by the parent's clock"] = math.fsum(record.ledger.seen_s.get(name, ()))
+            for clock, passed_s in burst_s.items():
+                left_s, late_s = passed_s - seconds, MESSAGE_S * len(phase.spans) if clock else 0.0
+                of_cells.setdefault((record.cell, name, clock), []).append((left_s - late_s) / seconds)
+                if left_s < -late_s - ROUNDED_S * len(phase.spans):
+                    yield Problem(FAILED, f"the windows of {name} of {record.key} take {seconds:.6f} s, "
+                                  f"{-left_s:.6f} s more than passed{clock}", MEASURE)  # fmt: skip
+                elif left_s > BETWEEN_MOST_OF_ONE * seconds + late_s:
+                    kind = WARNING if busy and left_s < BETWEEN_MOST_BUSY * seconds + late_s else FAILED
+                    yield Problem(kind, f"{left_s / seconds:.1%} of the time of {name} of {record.key} lies between "
+                                  f"windows{clock}", MEASURE)  # fmt: skip
+    for (cell, name, clock), shares in of_cells.items():
+        if (middle := median(shares)) > BETWEEN_MOST:
+            yield Problem(FAILED, f"{middle:.1%} of the time of {name} of {cell.id} lies between windows{clock}, and "
+                          f"{BETWEEN_MOST:.1%} is the most", MEASURE)  # fmt: skip

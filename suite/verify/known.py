@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
-from importlib import metadata
-from pathlib import Path
-
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 #: SHA-256 of the data sets as the suite stores them, made of the official archives.
 DATA = {
@@ -46,18 +40,3 @@ def gpu_peak(name: str, precision: str) -> float | None:
 def core_peak(cores: int, precision: str) -> float | None:
     """More than so many cores of any processor can do, in FLOP/s."""
     return cores * CORE_HZ * CORE_FLOPS[precision] if precision in CORE_FLOPS else None
-
-
-def pins() -> dict[str, list[str]]:
-    """The versions that the suite pins for measuring, by package: one, or one each for some Pythons."""
-    try:
-        project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
-        extras = project["project"]["optional-dependencies"].values()
-        lines = [line for extra in extras for line in extra]
-    except OSError:
-        lines = metadata.requires("framework-training-suite") or []
-    found: dict[str, list[str]] = {}
-    for each in map(Requirement, lines):
-        if len(each.specifier) == 1 and next(iter(each.specifier)).operator == "==":
-            found.setdefault(canonicalize_name(each.name), []).append(next(iter(each.specifier)).version)
-    return {name: list(dict.fromkeys(versions)) for name, versions in found.items()}

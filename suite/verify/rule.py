@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from itertools import pairwise
 from typing import Any
 
-from suite.analysis.records.json_text import without_surrogates
-from suite.analysis.records.lines import Place
 from suite.analysis.records.load import Launch
-from suite.analysis.records.reader import Reader
+from suite.analysis.records.reader import read_lines
 from suite.analysis.rows.groups import Group, group
 from suite.plan.cell import Cell
 from suite.record.bundle import About, Bundle
-from suite.record.chain import BEFORE, digest
-from suite.record.record import Record, RecordError
-from suite.record.text import clean, parse_json
+from suite.record.record import Record
+from suite.record.retry import last_tries
+from suite.record.text import clean
+from suite.session.planning.eta import is_lean
+from suite.verify.fields import EVERY, OF_LAUNCHES, OF_RUN, OK, RUN, WHOLE, find_fault
 
 #: Grows when a rule is added or judges otherwise.
-VERSION = 1
-
-#: Hosts of a run, at most: each is compared with all others.
-MACHINES_MOST = 64
+VERSION = 2
 
 FAILED, WARNING, PASSED, NOT_REACHED = "failed", "warning", "passed", "not reached"
+
+#: What to do about most faults: of what was measured, and of the bundle.
+MEASURE, AGAIN = "measure again, unchanged", "bundle the run again from its own journal, unchanged"
 
 
 @dataclass(frozen=True)
@@ -52,27 +52,7 @@ class Submission:
     @classmethod
     def of(cls, bundle: Bundle) -> Submission:
         """Raises `RecordError` for lines that are no journal."""
-        header: Any = None
-        links, ended, reader = [], [], Reader(whole=True)
-        machines: set[tuple[str, str]] = set()
-        for number, text in enumerate(bundle.lines, 1):
-            try:
-                line = parse_json(without_surrogates(text))
-                if number > 1:
-                    record = reader.record(text, Place(Path(), 0, 0, 0))
-                    ended.append(record)
-                    machines.add((str(record.run.get("id")), str(record.environment.get("machine"))))
-                elif isinstance(line, dict) and line.keys() == {"run"}:
-                    header = line["run"]
-                if not isinstance(header, dict):
-                    raise RecordError("it describes no run")
-                if len(machines) > MACHINES_MOST:
-                    raise RecordError(f"more machines are named than {MACHINES_MOST}, which are the most")
-                links.append((line.get("run", {}).get(BEFORE), digest(line)))
-            except ValueError as error:
-                raise RecordError(f"line {number}: {clean(error)}") from None
-        if not ended:
-            raise RecordError("it holds no launch")
+        header, links, ended = read_lines(bundle.lines)
         return cls(bundle.about, header, tuple(links), tuple(ended))
 
     @property
@@ -83,7 +63,15 @@ class Submission:
     @cached_property
     def launches(self) -> dict[str, Record]:
         """The launches by key; of one that failed and was tried again, the last."""
-        return {record.key: record for record in self.ended}
+        return last_tries(self.ended)
+
+    @cached_property
+    def retries(self) -> list[tuple[Record, Record]]:
+        """Each try of a launch that was tried again, with the next one."""
+        tries: dict[str, list[Record]] = {}
+        for record in self.ended:
+            tries.setdefault(record.key, []).append(record)
+        return [pair for each in tries.values() for pair in pairwise(each)]
 
     @cached_property
     def ok(self) -> list[Record]:
@@ -106,16 +94,34 @@ class Submission:
     def groups(self) -> list[Group]:
         return group(Launch(record, clean(self.run.get("id", ""), 80), "") for record in self.launches.values())
 
+    @cached_property
+    def faults(self) -> dict[str, str]:
+        """What is wrong with each field that rules need, by its path; empty if nothing is."""
+        holders: dict[str, list[tuple[str, Any]]] = {
+            RUN: [("the run", self.run), ("its journal", self.header)],
+            EVERY: [(record.key, record) for record in self.ended],
+            OK: [(record.key, record) for record in self.ok],
+            WHOLE: [(record.key, record) for record in self.ok if not is_lean(record)],
+        }
+        fields = {f"run:{name}": (name, each) for name, each in OF_RUN.items()}
+        fields |= {path: (path, each) for path, each in OF_LAUNCHES.items()}
+        return {name: find_fault(path, each, holders[each.of]) for name, (path, each) in fields.items()}
+
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of the checker. ``reason`` says why it is there, ``stops`` which fault it stops."""
+    """A rule of the checker. ``reason`` says why it is there, ``stops`` which fault it stops.
+
+    ``run`` and ``launches`` are the fields that it needs, by their names in `suite.verify.fields`.
+    """
 
     number: int
     name: str
     reason: str
     stops: str
     check: Callable[[Submission], Iterable[Problem]]
+    run: str = ""
+    launches: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,9 +134,14 @@ class Answer:
     mend: str = ""
 
 
-def worst(rule: Rule, problems: Iterable[Problem]) -> Answer:
-    """The answer of a rule: the first failure, or the first warning, and how many more there are."""
-    every = sorted(problems, key=lambda each: each.kind != FAILED)
+def judge(rule: Rule, run: Submission) -> Answer:
+    """The answer of a rule: the first field that it lacks, else the first failure or warning, and how many more."""
+    names = [*(f"run:{name}" for name in rule.run.split()), *rule.launches.split()]
+    lacking = [Problem(FAILED, run.faults[name], MEASURE) for name in names if run.faults[name]]
+    try:
+        every = sorted(lacking or rule.check(run), key=lambda each: each.kind != FAILED)
+    except Exception as error:  # what has no schema may hold anything, and must end no check of others
+        every = [Problem(FAILED, f"it cannot be judged: {type(error).__name__}: {error}", MEASURE)]
     if not every:
         return Answer(rule, PASSED)
     more = f" (and {len(every) - 1} more)" if len(every) > 1 else ""

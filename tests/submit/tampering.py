@@ -124,11 +124,20 @@ def forged(lines: list[Line]) -> None:
         line["settings"]["peak_flops_per_s"] *= 5
 
 
+#: What the environments of a GPU hold besides, and those of a CPU do not, by framework.
+BUILDS = {
+    "pytorch": {"torch": "2.13.0+cu130"}, "tensorflow": {"tensorflow": "2.21.0"},
+    "jax": {"jax": "0.10.2", "jax-cuda12-plugin": "0.10.2"},
+}  # fmt: skip
+
+
 def gpu(lines: list[Line], peak_tflops: float = 60.0) -> None:
     """A GPU's run made by hand from a CPU's: the figures of the launches are the CPU's, ten times as fast."""
     for line in lines[1:]:
         machine = {"cpu": "Example CPU 3000", "cores": 16, "memory_bytes": 2**37, "gpus": [MADE_BY_HAND]}
-        line["environment"] = line["environment"] | {"machine": machine}
+        packages = BUILDS[line["cell"]["framework"]]
+        line["environment"] = line["environment"] | {"machine": machine, "packages": packages}
+        line["metrics"] = line["metrics"] | {"gpus": [{"name": MADE_BY_HAND}]}
         line["settings"] |= {"device": "cuda", "peak_flops_per_s": peak_tflops * 1e12}
         for phase in line["phases"].values():
             phase["windows"] = [[10 * steps, seconds] for steps, seconds in phase["windows"]]

@@ -23,11 +23,13 @@ from suite.analysis.findings import Findings
 from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, base
+from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.rows.metrics import first_gpu, number
 from suite.analysis.statistics.inference import LEVEL, holm
 from suite.analysis.statistics.multiple_testing import ratios
 from suite.plan.cell import Cell
+from suite.plan.measuring import SEEDS_LEAST
 from suite.record.parts.history import TrainingHistory
 from suite.record.record import Record
 from workloads.spec import is_loss
@@ -124,7 +126,7 @@ def target_of(group: Group) -> float | None:
 def difference(accuracies: Mapping[int, float], base: Mapping[int, float]) -> Difference | None:
     """The difference of two rows' accuracies by seed, over the seeds that both have; None with fewer than three."""
     shared = sorted(accuracies.keys() & base.keys())
-    if len(shared) < 3:
+    if len(shared) < SEEDS_LEAST:
         return None
     differences = np.array([accuracies[seed] - base[seed] for seed in shared])
     value, n = float(differences.mean()), len(shared)
@@ -157,7 +159,9 @@ def _differences(group: Group, counterpart: Callable[[Row], Cell]) -> dict[RowKe
     by_row: dict[RowKey, Difference] = {}
     for row in group.rows:
         base = rows.get((row.run, counterpart(row)))
-        if base and base is not row and (to_base := difference(_accuracies(row), _accuracies(base))):
+        if not base or base is row or why_untested(row, base):
+            continue
+        if to_base := difference(_accuracies(row), _accuracies(base)):
             # If some launches diverged, the others don't show that the accuracies are the same.
             by_row[row.key] = replace(to_base, p_same=1.0) if _has_diverged(row) or _has_diverged(base) else to_base
     differs, same = (holm([getattr(each, name) for each in by_row.values()]) for name in ("p_differs", "p_same"))

@@ -20,13 +20,13 @@ from typing import Any, BinaryIO
 from framework_training_suite import typed
 from suite.analysis.records.json_text import decode, members, without_surrogates
 from suite.analysis.records.lines import Place
-from suite.analysis.records.reader import Reader
+from suite.analysis.records.reader import Reader, read_lines
 from suite.analysis.records.saved import EMPTY, find_records
 from suite.catalog.suggest import nearest
 from suite.record.bundle import SUFFIX, BundleError
 from suite.record.bundle import read as read_bundle
 from suite.record.record import Record, RecordError
-from suite.record.retry import may_pass
+from suite.record.retry import find_forbidden_try, last_tries, may_pass
 from suite.record.text import clean
 from workloads.data.files import regular
 
@@ -195,13 +195,14 @@ def _journal(path: Path, notes: list[str], reader: Reader, runs: Runs) -> Iterat
 
 
 def _bundle(path: Path, _notes: list[str], _reader: Reader, runs: Runs) -> Iterator[Launch]:
-    """The launches of a bundle, all of them in memory, since the file has them compressed."""
+    """The launches of a bundle, as its checker reads them, all in memory, since the file has them compressed."""
     try:
         bundle = read_bundle(path)
         run = _read_description(bundle.about.run, path, runs)
-        whole = Reader(whole=True)
-        for line in bundle.lines[1:]:
-            yield _launch(whole.record(line, Place(path, 0, 0, 0)), path, run)
+        records = read_lines(bundle.lines)[-1]
+        if forbidden := find_forbidden_try(records):
+            raise RecordError(f"{forbidden.key} was measured again, though it had not failed")
+        yield from (_launch(record, path, run) for record in last_tries(records).values())
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror or error}") from None
     except (BundleError, ValueError) as error:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from msgspec import Raw
 
 from suite.analysis.records.json_text import decode, members, without_surrogates
 from suite.analysis.records.lines import Place, keep_shown
+from suite.record.chain import BEFORE, digest
 from suite.record.files.line import thin_lines
 from suite.record.files.saved import SHARED, restore
-from suite.record.record import Record
+from suite.record.record import Record, RecordError
+from suite.record.text import clean, parse_json
 
 #: Fields of a record that are equal in many launches.
 ALIKE = ("cell", "outcome", "data", "workload", "settings", "environment", "flags", "log")
@@ -23,6 +26,8 @@ APART = ("data", "workload", "environment")
 OWN_EVIDENCE = ("last", "seconds")
 #: How many values of a field are remembered. A field with more values is rarely equal in two launches.
 MOST = 4096
+#: Hosts of a bundle, at most: each is compared with all others.
+MACHINES_MOST = 64
 
 
 class Reader:
@@ -78,3 +83,32 @@ def _put_shared(fields: dict[str, Raw], tables: Mapping[str, list[bytes]] | None
     """The fields of a record with their own values, whatever they shared. Raises `ValueError`."""
     numbers = {name: decode(fields[name]) for name in SHARED if bytes(fields.get(name, b""))[:1].isdigit()}
     return {**fields, **{name: value for name, value in restore(numbers, tables).items() if isinstance(value, bytes)}}
+
+
+def read_lines(lines: Sequence[bytes]) -> tuple[dict[str, Any], list[tuple[object, str]], list[Record]]:
+    """What a bundle's first line describes, each line's link to the one before, and the records of the others.
+
+    A link is the digest that the line names of the line before, and its own. Raises `RecordError`.
+    """
+    header: Any = None
+    links, records, reader = [], [], Reader(whole=True)
+    machines: set[tuple[str, str]] = set()
+    for number, text in enumerate(lines, 1):
+        try:
+            line = parse_json(without_surrogates(text))
+            if number > 1:
+                record = reader.record(text, Place(Path(), 0, 0, 0))
+                records.append(record)
+                machines.add((str(record.run.get("id")), str(record.environment.get("machine"))))
+            elif isinstance(line, dict) and line.keys() == {"run"}:
+                header = line["run"]
+            if not isinstance(header, dict):
+                raise RecordError("it describes no run")
+            if len(machines) > MACHINES_MOST:
+                raise RecordError(f"more machines are named than {MACHINES_MOST}, which are the most")
+            links.append((line.get("run", {}).get(BEFORE), digest(line)))
+        except ValueError as error:
+            raise RecordError(f"line {number}: {clean(error)}") from None
+    if not records:
+        raise RecordError("it holds no launch")
+    return header, links, records

@@ -23,6 +23,7 @@ from suite.analysis.search.significance import LEVEL, find_dominated, worse
 from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Exit, Race, Step, table
 from suite.analysis.statistics.estimates.two_way import fit
 from suite.plan.cell import Cell
+from suite.plan.measuring import SEEDS_LEAST
 from suite.plan.objective import Question
 from suite.plan.space import lacking_too, larger_than
 from suite.record.record import Record
@@ -31,8 +32,6 @@ from suite.record.text import clean
 
 #: Outcomes after which the same launch is tried once more.
 TRIED_AGAIN = ("crashed", "error")
-#: Seeds after which the accuracy of a cell is tested. Before that it drops no other, since it may learn worse.
-SEEDS_LEAST = 3
 #: A race ends after so many blocks, whatever is left.
 BLOCKS_MOST = 20
 

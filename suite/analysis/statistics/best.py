@@ -14,7 +14,7 @@ from statistics import median
 
 from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict
-from suite.analysis.rows.blocks import pairs
+from suite.analysis.rows.blocks import pairs, why_untested
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import LEAST, MARGIN
@@ -76,6 +76,8 @@ def find_best(
 
 
 def _test(row: Row, other: Row, value: Value) -> statistics.Paired | None:
+    if why_untested(row, other):
+        return None
     figures = ((value(record), value(best)) for record, best in pairs(row.ok, other.ok))
     return statistics.run_t_test([figure / highest for figure, highest in figures if figure and highest])
 

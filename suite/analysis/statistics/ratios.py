@@ -11,7 +11,7 @@ from types import MappingProxyType
 from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.axes import Base
-from suite.analysis.rows.blocks import pairs
+from suite.analysis.rows.blocks import pairs, why_untested
 from suite.analysis.rows.environments import differences
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
@@ -177,9 +177,9 @@ def _within_run(row: Row, other: Row, per: float, shared: Common) -> tuple[Ratio
 def compare_rows(
     row: Row, other: Row, block_ratios: Sequence[float], shared: Common, per: float = 1.0
 ) -> Paired | None:
-    """The test of two rows of one run by its design, fixed or with looks; None with too few blocks."""
+    """The test of two rows of one run by its design, fixed or with looks; None with too few blocks, or others."""
     if row.run not in shared:
-        return statistics.run_t_test(block_ratios)
+        return None if why_untested(row, other) else statistics.run_t_test(block_ratios)
     rates = {r.block: (r.samples_per_s, o.samples_per_s) for r, o in pairs(row.ok, other.ok)}
     logs = {block: math.log(one / another / per) for block, (one, another) in rates.items() if one and another}
     return last_look(logs, shared[row.run].of_pair(row.key, other.key))
@@ -192,7 +192,7 @@ def _compare_runs(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:
     if not n:
         return None, None
     formed = Ratio(median(rates) / median(other_rates), min(rates) / max(other_rates), max(rates) / min(other_rates), n)
-    return formed, statistics.welch(rates, other_rates) if n >= LEAST else None
+    return formed, statistics.welch(rates, other_rates) if n >= LEAST and not why_untested(row, other) else None
 
 
 def break_even_steps(row: Row, group: Group) -> float | None:

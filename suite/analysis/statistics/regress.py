@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from suite.analysis.records.hardware import SAME, compare
 from suite.analysis.records.load import Launch, LoadError
 from suite.analysis.records.machines import Machines
+from suite.analysis.rows.blocks import why_unplanned
 from suite.analysis.rows.disturbed import select_counting
 from suite.analysis.statistics.inference import LEVEL, Paired, holm, welch
 from suite.plan.cell import Cell
@@ -87,6 +88,8 @@ def _obstacle(base: Sequence[Record], new: Sequence[Record]) -> str:
     ok = [select_counting(records) for records in (base, new)]
     if min(map(len, ok)) < LEAST_LAUNCHES:
         return f"{len(ok[0])} and {len(ok[1])} launches ended well; a test takes {LEAST_LAUNCHES} of each"
+    if reason := why_unplanned(base) or why_unplanned(new):
+        return reason
     for field, name in (("data", "data"), ("workload", "spec")):
         if len({getattr(record, field).get("digest") for records in ok for record in records}) > 1:
             return f"the {name} changed: another question"

@@ -13,7 +13,7 @@ from statistics import median
 from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.axes import Base
-from suite.analysis.rows.blocks import pairs
+from suite.analysis.rows.blocks import pairs, why_untested
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import Paired
@@ -152,4 +152,4 @@ def _ratio(
     if not ratios:
         return Ratio(baseline=base, reason=f"no ratio to {base}: no block in which both served"), None
     formed = Ratio(median(ratios), min(ratios), max(ratios), len(ratios), base, caveat=conditions(row, other))
-    return formed, statistics.run_t_test(ratios)
+    return formed, None if why_untested(row, other) else statistics.run_t_test(ratios)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from suite.analysis.records.defects import UNSOUND_RELEASE, release_of, unsound
+from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import DASH, listing
 from suite.analysis.statistics.inference import LEAST
@@ -100,8 +101,8 @@ def foot_lines(table: Table) -> list[str]:
         lines += _tests(table, launched)
     else:
         least = launches_needed(group.rows)
-        few = f"; a test needs at least {least}" if fewest < least else ""
-        lines.append(f"Significance was not tested: {launched}{few}.")
+        why = f"a test needs at least {least}" if fewest < least else why_untested(*group.rows)
+        lines.append(f"Significance was not tested: {'; '.join(filter(None, [launched, why]))}.")
     lines += _choice_of_modes(table)
     lines += _detectable(table)
     lines += [*_bottlenecks(table), *_energy_notes(table), *_unsound_releases(group)]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from suite.analysis.accuracy.comparison import AccuracyComparison
 from suite.analysis.records.hardware import gpus
+from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.disturbed import flags_of
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.statistics.control import doubtful
@@ -130,10 +131,12 @@ def _most(group: Group) -> int:
 
 
 def _say_untested(table: Table) -> str:
-    """Returns that the fastest row was tested against no other, since too few blocks are left of them; else nothing."""
+    """Returns why the fastest row was tested against no other, such as too few blocks; nothing if it was."""
     few, least = _most(table.group), launches_needed(table.group.rows)
     if few < least:
         return f"; nothing is tested with {count(few, 'launch')}"
+    if reason := why_untested(*table.group.rows):
+        return f"; not tested, since {reason}"
     untested = [each for each in table.findings.contests if each.is_untested and each.rivals]
     shared = [each.gap(each.top, name).blocks for each in untested for name in each.rivals]
     return f"; not tested, with {max(shared)} undisturbed blocks of {least}" if shared and max(shared) < least else ""

@@ -17,6 +17,7 @@ from suite.plan.measuring import (
     LONGEST_S,
     LONGEST_TRAINING_S,
     REPEAT,
+    REPEATS,
     WARM_UP,
     WHOLE_BLOCKS,
     Plan,
@@ -117,14 +118,10 @@ class Launcher:
             "plan": self.settings.plan.of_launch(record.launch, self.whole_blocks).to_json(),
             "block": record.block,
             "position": position,
+            "launches": self.settings.launches,
         }
-        if design := self.info.get("design"):
-            run["design"] = design
-        if resumed := self.info.get("resumed"):
-            run["resumed"] = resumed
-        if host := self.host.about.name:
-            run["host"] = host
-        return replace(record, run=run)
+        others = {"host": self.host.about.name} | {name: self.info.get(name) for name in ("design", "resumed", REPEATS)}
+        return replace(record, run=run | {name: value for name, value in others.items() if value})
 
     def _seed(self, cell: Cell, number: int) -> int:
         """Each launch that trains to its end has its own: the spread over seeds shows how certain an accuracy is."""

@@ -7,24 +7,32 @@ applies them again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from suite.plan.blocks import repeats_allowed
 from suite.plan.cell import Cell
-from suite.plan.measuring import LEAST_TESTED, REPEAT
+from suite.plan.measuring import LEAST_TESTED, REPEAT, REPEATS
 from suite.record.disturbance import is_disturbed
 from suite.record.record import Record
 from suite.session.launches.settings import Settings
 from suite.session.planning.stopping import spent_s
 
-#: What a run's description says of a run that measures disturbed launches again.
-REPEATS = "repeats"
-
 
 def is_tested(settings: Settings) -> bool:
     """Whether the ratios of a run are tested; those of a search are decided as it goes."""
     return not settings.search and bool(settings.budget_s or settings.launches >= LEAST_TESTED)
+
+
+def has_control(run: Mapping[str, Any]) -> bool:
+    """Whether a run may have an A/A control: one that was begun without a test has none in its first blocks."""
+    return type(begun := run.get("launches")) is not int or begun >= LEAST_TESTED
+
+
+def is_repeatable(record: Record, otherwise: bool = True) -> bool:
+    """Whether the session that made a launch measures disturbed ones again; records of older versions do not say it."""
+    return bool(record.run.get(REPEATS)) if "launches" in record.run else otherwise
 
 
 @dataclass
@@ -51,7 +59,7 @@ def is_due(original: Record, done: Done, budget_s: float | None = None) -> bool:
     """
     if budget_s and done.spent_s >= budget_s:
         return False
-    if not original.outcome.ok or original.cell.recipe or not is_disturbed(original):
+    if not is_repeatable(original) or not original.outcome.ok or original.cell.recipe or not is_disturbed(original):
         return False
     return done.repeats < repeats_allowed(done.copies, original.block)
 
