@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +14,7 @@ import workloads
 from suite.plan.cell import Cell
 from suite.record.handover.job import Job
 from workloads import registry
+from workloads.optimizers import as_dict
 from workloads.recipes import Recipe
 from workloads.spec import Numbers, WorkloadSpec
 
@@ -34,7 +34,7 @@ def describe_workload(spec: WorkloadSpec, name: str, recipe: Recipe | None) -> d
         workload["answer_flops_per_sample"] = spec.answer_flops_per_sample
     if files := registry.files_digest(spec.name):
         workload["files"] = files
-    return workload | ({"recipe": asdict(recipe) | {"name": name}} if recipe else {})
+    return workload | ({"recipe": as_dict(recipe) | {"name": name}} if recipe else {})
 
 
 def training_key(job: Job, workload: str, data: str, environment: dict[str, Any], device: str) -> dict[str, Any]:
