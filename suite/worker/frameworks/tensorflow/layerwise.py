@@ -44,9 +44,9 @@ class Rated(keras.optimizers.Optimizer):
         """The learning rate of this step."""
         if self.rates is None:
             return tf.convert_to_tensor(self.rate)
-        step = tf.convert_to_tensor(self.iterations)
+        step, last = self.iterations, len(self.rates) - 1
         if isinstance(self.rates, Rates):
-            step = tf.minimum(step, tf.constant(len(self.rates) - 1, step.dtype))
+            step = tf.minimum(tf.cast(step, tf.int32), last)
         return tf.cast(tf.gather(tf.constant(np.asarray(self.rates)), step), dtype)
 
     def apply(self, grads: list[tf.Tensor], trainable_variables: list[keras.Variable] | None = None) -> Any:
