@@ -28,11 +28,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from workloads.data.dataset import Array
+from workloads.optimizers import as_dict
 from workloads.spec import Lamb, Lars, Optimizer, WorkloadSpec
 
 RECIPES = ("study", "modern", "no-dropout", "linear", "lars", "lamb")
@@ -80,6 +81,8 @@ class Recipe:
         step = np.arange(steps)
         left = (step - rising) / max(1, steps - rising)
         falling = (1 + np.cos(math.pi * np.clip(left, 0, 1))) / 2 if self.decay else np.ones(steps)
+        if schedule := self.optimizer.schedule:  # of the workload's own, besides the recipe's
+            falling *= [schedule.factor(each) for each in range(steps)]
         risen = start / rate + (1 - start / rate) * (step + 1) / max(1, rising) if rate else falling
         rates = rate * np.where(step < rising, risen, falling)
         return np.append(rates, np.full(beyond, rate)).astype(np.float32)
@@ -90,7 +93,7 @@ class Recipe:
 
     def digest(self, spec: WorkloadSpec) -> str:
         """Changes with anything that affects training: the spec, the schedule, the number of epochs."""
-        settings = asdict(replace(self, target=0.0))
+        settings = as_dict(replace(self, target=0.0))
         if not self.scaling:  # as before there were any
             settings = {name: settings[name] for name in settings if name not in OF_BATCH}
         text = json.dumps([self.apply_to(spec).digest, settings], sort_keys=True)

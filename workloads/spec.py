@@ -4,8 +4,11 @@ Canonical layouts, from which each framework maps in and out:
 
 * convolution kernels ``(height, width, in, out)``, dense kernels ``(in, out)`` with the input flattened from
   ``(height, width, channel)``, embeddings ``(vocabulary, width)``;
+* kernels of a transposed convolution ``(height, width, out, in)``: those of the convolution whose transpose it is;
 * LSTM kernels ``(in, 4 * units)`` and ``(units, 4 * units)`` with the gates in the order input, forget, cell, output,
   and one bias ``(4 * units,)``;
+* GRU kernels ``(in, 3 * units)`` and ``(units, 3 * units)`` with the gates in the order update, reset, candidate, and a
+  bias ``(2, 3 * units)``, of the inputs and of the state, which the reset gate multiplies after both;
 * a projection to queries, keys and values is one dense kernel ``(in, 3 * width)``, the three one after the other, each
   with the heads in their order.
 """
@@ -16,7 +19,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -24,17 +27,20 @@ from typing import TYPE_CHECKING, ClassVar
 
 from workloads import registry
 from workloads.faults import FAULTS, describe_fault
-from workloads.optimizers import LAYERWISE, Adam, AdamW, Lamb, Lars, Optimizer, Sgd
+from workloads.optimizers import LAYERWISE, Adagrad, Adam, AdamW, Lamb, Lars, Optimizer, RmsProp, Schedule, Sgd, as_dict
 
 if TYPE_CHECKING:
     from workloads.data.dataset import Array, DataSet  # NumPy is imported where weights are drawn: a plan needs none
 
 __all__ = (
-    "LAYERWISE", "WORKLOADS", "Adam", "AdamW", "Bounds", "DropoutBounds", "Lamb", "Lars", "Numbers", "Optimizer", "Sgd",
-    "Tensor", "Training", "UnavailableKernelError", "WorkloadSpec", "glorot_bound", "read_declaration", "specification",
+    "LAYERWISE", "WORKLOADS", "Adagrad", "Adam", "AdamW", "Bounds", "DropoutBounds", "Lamb", "Lars", "Numbers",
+    "Optimizer", "RmsProp", "Schedule", "Sgd", "Tensor", "Training", "UnavailableKernelError", "WorkloadSpec",
+    "glorot_bound", "read_declaration", "specification",
 )  # fmt: skip
 
 WORKLOADS = registry.WORKLOADS
+#: What stands for the decay of a tensor that is not trained.
+FROZEN = -1.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class Tensor:
     offset: float = 0.0
     offset_from: int = 0
     offset_to: int = 0
+    decay: float | None = None
+    frozen: bool = False
 
     @property
     def parameters(self) -> int:
@@ -221,9 +229,23 @@ class WorkloadSpec:
         return sum(tensor.parameters for tensor in self.tensors)
 
     @property
+    def decays(self) -> dict[str, float]:
+        """The L2 or decay of every tensor by its name; `FROZEN` for one that is not trained."""
+        usual = self.optimizer.decay_of
+        every = {each.name: usual(each.shape) if each.decay is None else each.decay for each in self.tensors}
+        if type(self.optimizer) is Adam and any(every.values()):
+            raise ValueError("a tensor's decay needs an optimizer that has some; write AdamW for Adam")
+        return every | {each.name: FROZEN for each in self.tensors if each.frozen}
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the optimizer or what it does to a tensor is more than strategies and interfaces know."""
+        return self.optimizer.has_more or any(each.frozen or each.decay is not None for each in self.tensors)
+
+    @property
     def digest(self) -> str:
         """Changes with anything that affects the computation: sizes, hyperparameters, tensors."""
-        text = json.dumps([asdict(self), [asdict(tensor) for tensor in self.tensors]], sort_keys=True)
+        text = json.dumps([as_dict(self), [as_dict(tensor) for tensor in self.tensors]], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def reference_weights(self, seed: int) -> dict[str, Array]:

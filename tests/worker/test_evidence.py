@@ -247,6 +247,6 @@ def test_a_state_moved_to_a_later_rate_holds_arrays_still() -> None:
     subject: Any = SimpleNamespace(
         tools=SimpleNamespace(explain_step=lambda training, batch: (1.0, {"kernel": np.zeros(3)})), rates=np.ones(20)
     )
-    check_formula(subject, training, specification("imdb_lstm").optimizer, [(np.zeros(1), np.zeros(1))] * 3)
+    check_formula(subject, training, specification("imdb_lstm"), [(np.zeros(1), np.zeros(1))] * 3)
     assert [float(state["optimizer/0/step"]) for state in states] == [2.0 + 6, 2.0 + 7]
     assert all(isinstance(array, np.ndarray) for state in states for array in state.values())

@@ -8,8 +8,10 @@ import keras
 import numpy as np
 
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN, CnnSpec
-from workloads.data.dataset import Array
+from workloads.defaults.keras import export_weights, import_weights, variables
 from workloads.spec import Numbers
+
+__all__ = ("build", "export_weights", "import_weights", "kernels", "loss", "scores", "variables")
 
 
 class Normalise(keras.layers.Layer):
@@ -61,20 +63,3 @@ def scores(logits: Any, labels: Any) -> tuple[Any, Any]:
 def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice."""
     return {}
-
-
-def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
-    """Set every tensor from canonical weights."""
-    for name, variable in variables(model).items():
-        variable.assign(weights[name].astype(variable.dtype))
-
-
-def export_weights(model: keras.Model) -> dict[str, Array]:
-    """A copy of every tensor in canonical layout, on the host."""
-    tensors = {name: keras.ops.copy(variable) for name, variable in variables(model).items()}
-    return {name: np.array(keras.ops.convert_to_numpy(tensor)) for name, tensor in tensors.items()}
-
-
-def variables(model: keras.Model) -> dict[str, keras.Variable]:
-    """Canonical name to variable, in the order of ``model.trainable_variables``; the layouts are the canonical ones."""
-    return {"/".join(variable.path.split("/")[-2:]): variable for variable in model.trainable_variables}

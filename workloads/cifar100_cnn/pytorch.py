@@ -15,8 +15,10 @@ from torch import Tensor, nn
 
 from workloads.checkpointing.pytorch import recompute
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
-from workloads.data.dataset import Array
+from workloads.defaults.pytorch import export_weights, import_weights, kernels, loss, scores
 from workloads.spec import Numbers
+
+__all__ = ("Cnn", "build", "export_weights", "import_weights", "kernels", "loss", "scores", "stages")
 
 #: Layers of a block.
 LAYERS = 6
@@ -55,6 +57,8 @@ class Cnn(nn.Module):
         self.hidden = nn.Linear(spec.features, spec.hidden, dtype=dtype)
         self.dropout = nn.Dropout(spec.hidden_dropout if dropout else 0)
         self.logits = nn.Linear(spec.hidden, CLASSES, dtype=dtype)
+        convolutions = (f"blocks.{n}" for n, layer in enumerate(blocks) if isinstance(layer, nn.Conv2d))
+        self.canonical_names = dict(zip(convolutions, (name for name, *_ in spec.layers), strict=True))
 
     def forward(self, images: Tensor) -> Tensor:
         x = self.normalise(images)
@@ -84,17 +88,6 @@ def build(
     return model.to(device=device, memory_format=memory_format)
 
 
-def loss(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-    """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int32 labels (b,), averaged over the batch."""
-    return F.cross_entropy(model(images), labels.long())
-
-
-def scores(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Of every sample the loss (b,), and whether the largest logit is the label's (b,); of a model in evaluation."""
-    logits, labels = model(images), labels.long()
-    return F.cross_entropy(logits, labels, reduction="none"), logits.argmax(1) == labels
-
-
 def stages(model: Cnn) -> list[tuple[list[nn.Module], Callable[[Tensor], Tensor]]]:
     """Two stages of about as many FLOPs: the layers of each, and what it computes; channels come last between them."""
     first, second = model.blocks[:FIRST_STAGE], model.blocks[FIRST_STAGE:]
@@ -106,38 +99,3 @@ def stages(model: Cnn) -> list[tuple[list[nn.Module], Callable[[Tensor], Tensor]
         return model.classify(second(x.permute(0, 3, 1, 2)))
 
     return [([first], begin), ([second, model.hidden, model.dropout, model.logits], end)]
-
-
-def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice."""
-    return {}
-
-
-def import_weights(model: Cnn, weights: dict[str, Array]) -> None:
-    """Set every tensor from canonical weights."""
-    with torch.no_grad():
-        for name, (parameter, layout) in _tensors(model).items():
-            parameter.copy_(torch.from_numpy(weights[name].transpose(layout)))
-
-
-def export_weights(model: Cnn, of: str = "data") -> dict[str, Array]:
-    """A copy of every tensor (or, with ``of="grad"``, of its gradient) in canonical layout, on the host."""
-    exported = {}
-    for name, (parameter, layout) in _tensors(model).items():
-        array = getattr(parameter, of).detach().cpu().numpy()
-        exported[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
-    return exported
-
-
-def _tensors(model: Cnn) -> dict[str, tuple[nn.Parameter, list[int]]]:
-    """Canonical name to parameter, and the canonical axes in the parameter's order."""
-    convolutions = [layer for layer in model.blocks if isinstance(layer, nn.Conv2d)]
-    layers: dict[str, nn.Module] = {
-        f"conv{index // 2 + 1}{'ab'[index % 2]}": layer for index, layer in enumerate(convolutions)
-    }
-    layers |= {"hidden": model.hidden, "logits": model.logits}
-    tensors = {}
-    for name, layer in layers.items():
-        tensors[f"{name}/kernel"] = (layer.weight, [3, 2, 0, 1] if isinstance(layer, nn.Conv2d) else [1, 0])
-        tensors[f"{name}/bias"] = (layer.bias, [0])
-    return tensors

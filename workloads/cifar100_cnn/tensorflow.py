@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from workloads.checkpointing.tensorflow import Recomputed
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN, CnnSpec
-from workloads.defaults.tensorflow import export_weights, import_weights, variables
+from workloads.defaults.tensorflow import export_weights, import_weights, kernels, loss, scores, variables
 from workloads.dropout.tensorflow import Dropout
 from workloads.spec import Numbers
 
@@ -63,24 +63,6 @@ def build(
     return keras.Sequential(stack)
 
 
-def loss(model: keras.Model, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int labels (b,), averaged over the batch."""
-    logits = tf.cast(model(images, training=True), model.layers[-1].variable_dtype)
-    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-
-
-def scores(model: keras.Model, images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Of every sample the loss (b,), and whether the largest logit is the label's (b,); of the model in evaluation."""
-    logits = tf.cast(model(images, training=False), model.layers[-1].variable_dtype)
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    return losses, tf.argmax(logits, 1, output_type=labels.dtype) == labels
-
-
 def stages(model: keras.Model) -> list[list[keras.layers.Layer]]:
     """The layers of two stages of about as many FLOPs."""
     return [model.layers[:FIRST_STAGE], model.layers[FIRST_STAGE:]]
-
-
-def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice."""
-    return {}

@@ -9,8 +9,10 @@ from torch import Tensor, nn
 from workloads.checkpointing.pytorch import recompute
 from workloads.cifar100_cnn.spec import DEVIATION, MEAN
 from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, MOMENTUM, Convolution, ResNetSpec
-from workloads.data.dataset import Array
+from workloads.defaults.pytorch import export_weights, import_weights, kernels, loss, scores
 from workloads.spec import Numbers
+
+__all__ = ("ResNet", "build", "export_weights", "import_weights", "kernels", "loss", "scores")
 
 
 class Normalised(nn.Module):
@@ -54,6 +56,11 @@ class ResNet(nn.Module):
         self.blocks = nn.Sequential(*(Block(block, dtype) for block in spec.blocks))
         self.checkpointed = [recompute(block, draws=False) for block in self.blocks] if checkpointing else []
         self.logits = nn.Linear(spec.channels[-1], CLASSES, dtype=dtype)
+        self.canonical_names = {}
+        for path, layer in self.named_modules():
+            if isinstance(layer, Normalised):
+                own = {f"{path}.convolution": layer.name, f"{path}.normalisation": layer.name}
+                self.canonical_names |= own | {f"{path}.normalisation.bias": f"{layer.name}/shift"}
 
     def forward(self, images: Tensor) -> Tensor:
         images = images.permute(0, 3, 1, 2)
@@ -72,48 +79,3 @@ def build(
     model = ResNet(spec, getattr(torch, numbers.weights), checkpointing, channels_first)
     memory_format = torch.contiguous_format if channels_first else torch.channels_last
     return model.to(device=device, memory_format=memory_format)
-
-
-def loss(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-    """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int32 labels (b,), averaged over the batch."""
-    return F.cross_entropy(model(images), labels.long())
-
-
-def scores(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Of every sample the loss (b,), and whether the largest logit is the label's (b,); of a model in evaluation."""
-    logits, labels = model(images), labels.long()
-    return F.cross_entropy(logits, labels, reduction="none"), logits.argmax(1) == labels
-
-
-def kernels(spec: ResNetSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice."""
-    return {}
-
-
-def import_weights(model: ResNet, weights: dict[str, Array]) -> None:
-    """Set every tensor from canonical weights."""
-    with torch.no_grad():
-        for name, (parameter, layout) in _tensors(model).items():
-            parameter.copy_(torch.from_numpy(weights[name].transpose(layout)))
-
-
-def export_weights(model: ResNet, of: str = "data") -> dict[str, Array]:
-    """A copy of every tensor (or, with ``of="grad"``, of its gradient) in canonical layout, on the host."""
-    exported = {}
-    for name, (parameter, layout) in _tensors(model).items():
-        array = getattr(parameter, of).detach().cpu().numpy()
-        exported[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
-    return exported
-
-
-def _tensors(model: ResNet) -> dict[str, tuple[nn.Parameter, list[int]]]:
-    """Canonical name to parameter, and the canonical axes in the parameter's order."""
-    tensors: dict[str, tuple[nn.Parameter, list[int]]] = {}
-    for layer in model.modules():
-        if isinstance(layer, Normalised):
-            tensors[f"{layer.name}/kernel"] = (layer.convolution.weight, [3, 2, 0, 1])
-            tensors[f"{layer.name}/scale"] = (layer.normalisation.weight, [0])
-            tensors[f"{layer.name}/shift"] = (layer.normalisation.bias, [0])
-    tensors["logits/kernel"] = (model.logits.weight, [1, 0])
-    tensors["logits/bias"] = (model.logits.bias, [0])
-    return tensors

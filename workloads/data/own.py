@@ -63,6 +63,12 @@ def synthetic(
     )  # fmt: skip
 
 
+def pack(*inputs: Array) -> Array:
+    """Several inputs (n, ...) of a model as one, uint8 (n, bytes), for a `Split`; the defaults' `unpack` undoes it."""
+    flat = [np.ascontiguousarray(each).reshape(len(each), -1).view(np.uint8) for each in inputs]
+    return np.concatenate(flat, axis=1)
+
+
 def data_of(workload: str) -> DataSet:
     """The data of a registered workload's own folder, without a digest. Raises `DataError`."""
     folder = registry.folder_of(workload)

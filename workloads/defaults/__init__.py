@@ -1,1 +1,21 @@
 """What most files of a workload have alike, one file per framework; importing this package imports no framework."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+#: One of several inputs: the shape of a sample, and its type by NumPy's name, of up to four bytes.
+Part = tuple[tuple[int, ...], str]
+
+
+def cut(parts: tuple[Part, ...]) -> Iterator[tuple[slice, tuple[int, ...], tuple[int, ...], str]]:
+    """Of each input: its place among the bytes of a packed sample, its shape without and with its bytes, its type."""
+    start = 0
+    for shape, dtype in parts:
+        size = np.dtype(dtype).itemsize
+        stop = start + math.prod(shape) * size
+        yield slice(start, stop), shape, (*shape, size) if size > 1 else shape, dtype
+        start = stop

@@ -1,7 +1,7 @@
 """Defaults of a workload's `jax.py`: import those that fit, and write the others.
 
-`logits`, `loss` and `scores` are for a flax module without batch statistics, which has a field ``numbers`` and takes
-``evaluating``.
+`logits`, `loss` and `scores` are for flax modules with fields ``spec`` and ``numbers`` that take ``evaluating``. If the
+spec is ``batch_normalised``, they keep the running statistics of `nn.BatchNorm`.
 """
 
 from __future__ import annotations
@@ -10,37 +10,154 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from workloads.data.dataset import Array
+from workloads.defaults import Part, cut
 from workloads.spec import Numbers, WorkloadSpec
 
 Tree = dict[str, Any]
 
 
-def logits(model: nn.Module, weights: Tree, statistics: Tree, inputs: jax.Array) -> jax.Array:
+def logits(model: Any, weights: Tree, statistics: Tree, inputs: jax.Array) -> jax.Array:
     """The model's output in training without dropout, (b, classes)."""
-    del statistics
-    return model.apply({"params": weights}, inputs)
+    return join(train(model, weights, statistics, inputs)[0])
 
 
 def loss(
     model: Any, weights: Tree, statistics: Tree, key: jax.Array, inputs: jax.Array, labels: jax.Array
 ) -> tuple[jax.Array, Tree]:
     """The mean over the batch of the softmax cross entropy, and what the step changes besides the weights."""
-    output = model.apply({"params": weights}, inputs, rngs={"dropout": key}).astype(model.numbers.weights)
-    return optax.softmax_cross_entropy_with_integer_labels(output, labels).mean(), statistics
+    output, after = train(model, weights, statistics, inputs, rngs={"dropout": key})
+    output = output.astype(model.numbers.weights)
+    return optax.softmax_cross_entropy_with_integer_labels(output, labels).mean(), after
 
 
 def scores(
     model: Any, weights: Tree, statistics: Tree, inputs: jax.Array, labels: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Of every sample the loss (b,), and whether the largest logit is the label's (b,); in evaluation."""
-    del statistics
-    output = model.apply({"params": weights}, inputs, evaluating=True).astype(model.numbers.weights)
+    output = evaluate(model, weights, statistics, inputs).astype(model.numbers.weights)
     return optax.softmax_cross_entropy_with_integer_labels(output, labels), output.argmax(1) == labels
+
+
+def squared_loss(
+    model: Any, weights: Tree, statistics: Tree, key: jax.Array, inputs: jax.Array, labels: jax.Array
+) -> tuple[jax.Array, Tree]:
+    """For regression in place of `loss`: the mean squared error of outputs (b, ...) with as many labels."""
+    output, after = train(model, weights, statistics, inputs, rngs={"dropout": key})
+    return (_off(model, output, labels) ** 2).mean(), after
+
+
+def squared_scores(
+    model: Any, weights: Tree, statistics: Tree, inputs: jax.Array, labels: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Of every sample the mean squared error (b,), and whether all outputs are within 0.5 of their labels (b,)."""
+    off = _off(model, evaluate(model, weights, statistics, inputs), labels)
+    return (off**2).mean(1), (abs(off) < 0.5).all(1)
+
+
+def _off(model: Any, output: jax.Array, labels: jax.Array) -> jax.Array:
+    output = output.reshape(len(labels), -1).astype(model.numbers.weights)
+    return output - labels.reshape(output.shape)
+
+
+def evaluate(model: Any, weights: Tree, statistics: Tree, inputs: jax.Array) -> Any:
+    """The model's output in evaluation."""
+    return model.apply(_variables(weights, statistics), inputs, evaluating=True)
+
+
+def train(model: Any, weights: Tree, statistics: Tree, inputs: jax.Array, **options: Any) -> tuple[Any, Tree]:
+    """The model's output in training, and the running statistics of its `nn.BatchNorm` after that.
+
+    Their variance takes the unbiased one of the batch, as PyTorch's do. flax takes the biased one, which is smaller by
+    (n - 1) / n over n values of a channel.
+    """
+    if not statistics:
+        return model.apply({"params": weights}, inputs, **options), statistics
+    layers: dict[tuple[str, ...], tuple[int, float]] = {}
+
+    def called(function: Any, arguments: Any, keywords: Any, context: Any) -> Any:
+        if isinstance(context.module, nn.BatchNorm):
+            layers[context.module.path] = arguments[0].size // arguments[0].shape[-1], context.module.momentum
+        return function(*arguments, **keywords)
+
+    with nn.intercept_methods(called):
+        output, changed = model.apply(_variables(weights, statistics), inputs, mutable=["batch_stats"], **options)
+    before, after = (flatten_dict(tree) for tree in (statistics, changed["batch_stats"]))
+    for path, (values, momentum) in layers.items():
+        now = after[*path, "var"]
+        after[*path, "var"] = now + (now - momentum * before[*path, "var"]) / (values - 1)
+    return output, unflatten_dict(after)
+
+
+def _variables(weights: Tree, statistics: Tree) -> Tree:
+    return {"params": weights} | ({"batch_stats": statistics} if statistics else {})
+
+
+def unpack(inputs: jax.Array, parts: tuple[Part, ...]) -> list[jax.Array]:
+    """The inputs that `workloads.data.own.pack` made one of, by the shape of a sample and the type of each."""
+    each = [(inputs[:, place].reshape(-1, *shape), dtype) for place, _, shape, dtype in cut(parts)]
+    return [jax.lax.bitcast_convert_type(array, dtype) for array, dtype in each]
+
+
+def join(output: Any) -> jax.Array:
+    """A model's output as one tensor: several, in a tuple or list, as (b, numbers)."""
+    several = isinstance(output, tuple | list)
+    return jnp.concatenate([each.reshape(len(each), -1) for each in output], 1) if several else output
+
+
+class _Recurrent(nn.Module):
+    """Inputs (b, t, width) to the states after all steps, (b, t, units), by tensors in canonical layout."""
+
+    units: int
+    reverse: bool = False  # from the last step to the first; a state stays at the place of its input
+    dtype: Any = None
+    param_dtype: Any = jnp.float32
+
+    #: How many gates there are, rows of biases, and states that go from step to step.
+    gates, biases, carried = 0, (), 1
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        width, zeros = self.gates * self.units, nn.initializers.zeros
+        shapes = {"kernel": (x.shape[-1], width), "recurrent": (self.units, width), "bias": (*self.biases, width)}
+        tensors = (self.param(name, zeros, shape, self.param_dtype) for name, shape in shapes.items())
+        x, kernel, recurrent, bias = nn.dtypes.promote_dtype(x, *tensors, dtype=self.dtype)
+
+        def step(carry: Any, now: jax.Array) -> tuple[Any, jax.Array]:
+            carry = self.move(carry, now @ kernel, carry[0] @ recurrent, bias)
+            return carry, carry[0]
+
+        start = (jnp.zeros((len(x), self.units), x.dtype),) * self.carried
+        return jax.lax.scan(step, start, x.swapaxes(0, 1), reverse=self.reverse)[1].swapaxes(0, 1)
+
+
+class LSTM(_Recurrent):
+    """The LSTM of PyTorch, Keras and flax, which has a tensor for each gate."""
+
+    gates, carried = 4, 2
+
+    def move(self, carry: Any, x: jax.Array, state: jax.Array, bias: jax.Array) -> Any:
+        """The next state and cell, from the products of input and state with their kernels."""
+        i, f, g, o = jnp.split(x + state + bias, 4, -1)
+        cell = nn.sigmoid(f) * carry[1] + nn.sigmoid(i) * jnp.tanh(g)
+        return nn.sigmoid(o) * jnp.tanh(cell), cell
+
+
+class GRU(_Recurrent):
+    """The GRU of PyTorch and Keras, which train two biases for each gate; flax' trains one for two of the gates."""
+
+    gates, biases = 3, (2,)
+
+    def move(self, carry: Any, x: jax.Array, state: jax.Array, bias: jax.Array) -> Any:
+        """The next state, likewise."""
+        (z, r, new), (own_z, own_r, own) = jnp.split(x + bias[0], 3, -1), jnp.split(state + bias[1], 3, -1)
+        z, candidate = nn.sigmoid(z + own_z), jnp.tanh(new + nn.sigmoid(r + own_r) * own)
+        return (z * carry[0] + (1 - z) * candidate,)
 
 
 def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
@@ -49,27 +166,40 @@ def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> d
     return {}
 
 
-def statistics(model: nn.Module) -> Tree:
-    """What training changes besides the weights, at its start: nothing."""
-    del model
-    return {}
+def statistics(model: Any) -> Tree:
+    """What training changes besides the weights, at its start: nothing, or running means of 0 and variances of 1.
+
+    Of a ``batch_normalised`` model every layer with a ``scale`` has them; one that is no `nn.BatchNorm` ignores them.
+    """
+    spec, names = getattr(model, "spec", None), _own_names(model)
+    flat = {}
+    for tensor in spec.tensors if spec and spec.batch_normalised else ():
+        layer, _, own = names.get(tensor.name, tensor.name).rpartition("/")
+        if own == "scale":
+            flat[f"{layer}/mean"] = np.zeros(tensor.shape, model.numbers.weights)
+            flat[f"{layer}/var"] = np.ones(tensor.shape, model.numbers.weights)
+    return unflatten_dict(jax.device_put(flat, may_alias=False), sep="/")
 
 
 def import_weights(model: Any, weights: dict[str, Array]) -> Tree:
     """The module's parameter tree, on the device, from canonical weights."""
-    dtype = model.numbers.weights
-    named = {}
-    for name, array in weights.items():
-        layer, _, tensor = name.rpartition("/")
-        named[f"{layer}/{'embedding' if tensor == 'table' else tensor}"] = np.asarray(array, dtype)
-    return unflatten_dict(jax.device_put(named, may_alias=False), sep="/")
+    names, dtype = _own_names(model), model.numbers.weights  # converted by NumPy: JAX would compile for each shape
+    own = {names.get(name) or _rename(name, "table", "embedding"): np.asarray(a, dtype) for name, a in weights.items()}
+    return unflatten_dict(jax.device_put(own, may_alias=False), sep="/")
 
 
 def export_weights(model: Any, weights: Tree) -> dict[str, Array]:
     """A copy of every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
-    del model
-    exported = {}
-    for name, array in flatten_dict(weights, sep="/").items():
-        layer, _, tensor = name.rpartition("/")
-        exported[f"{layer}/{'table' if tensor == 'embedding' else tensor}"] = np.array(array)
-    return exported
+    names, flat = getattr(model, "canonical_names", {}), flatten_dict(weights, sep="/")
+    return {names.get(name) or _rename(name, "embedding", "table"): np.array(array) for name, array in flat.items()}
+
+
+def _own_names(model: Any) -> dict[str, str]:
+    """The module's own names of tensors by those of its ``canonical_names``, where it has any."""
+    return {canonical: own for own, canonical in getattr(model, "canonical_names", {}).items()}
+
+
+def _rename(name: str, tensor: str, other: str) -> str:
+    """The name with another tensor behind its layer, where it is this one."""
+    layer, slash, own = name.rpartition("/")
+    return f"{layer}{slash}{other if own == tensor else own}"

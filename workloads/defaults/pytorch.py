@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from workloads.data.dataset import Array
+from workloads.defaults import Part, cut
 from workloads.spec import Numbers, WorkloadSpec
 
 #: The canonical axes of a weight in the order in which PyTorch has them, by kind of layer.
-LAYOUTS: dict[type[nn.Module], list[int]] = {nn.Linear: [1, 0], nn.Conv1d: [2, 1, 0], nn.Conv2d: [3, 2, 0, 1]}
-NORMALISATIONS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.GroupNorm, nn.LayerNorm)
+LAYOUTS: dict[type[nn.Module], list[int]] = {
+    nn.Linear: [1, 0], nn.Conv1d: [2, 1, 0], nn.Conv2d: [3, 2, 0, 1], nn.ConvTranspose1d: [2, 1, 0],
+    nn.ConvTranspose2d: [3, 2, 0, 1],
+}  # fmt: skip
+NORMALISATIONS = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 
 def loss(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
@@ -27,6 +33,29 @@ def scores(model: nn.Module, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Te
     return F.cross_entropy(logits, labels, reduction="none"), logits.argmax(1) == labels
 
 
+def squared_loss(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    """For regression in place of `loss`: the mean squared error of outputs (b, ...) with as many labels."""
+    return squared_scores(model, inputs, labels)[0].mean()
+
+
+def squared_scores(model: nn.Module, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Of every sample the mean squared error (b,), and whether all outputs are within 0.5 of their labels (b,)."""
+    output = model(inputs).flatten(1)
+    off = output - labels.reshape(output.shape).to(output.dtype)
+    return off.square().mean(1), (off.abs() < 0.5).all(1)
+
+
+def unpack(inputs: Tensor, parts: tuple[Part, ...]) -> list[Tensor]:
+    """The inputs that `workloads.data.own.pack` made one of, by the shape of a sample and the type of each."""
+    each = [(inputs[:, place].clone(memory_format=torch.contiguous_format), *rest) for place, *rest in cut(parts)]
+    return [array.view(getattr(torch, dtype)).reshape(-1, *shape) for array, shape, _, dtype in each]
+
+
+def join(output: Any) -> Tensor:
+    """A model's output as one tensor: several, in a tuple or list, as (b, numbers)."""
+    return torch.cat([each.flatten(1) for each in output], 1) if isinstance(output, tuple | list) else output
+
+
 def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
     """Which implementation of a layer runs, where there is a choice: none."""
     del spec, numbers, device, kernel
@@ -34,36 +63,82 @@ def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> d
 
 
 def import_weights(model: nn.Module, weights: dict[str, Array]) -> None:
-    """Set every tensor from canonical weights."""
+    """Set every tensor from canonical weights.
+
+    Of an LSTM, which has one bias in the other frameworks, the second stays at zero and is not trained.
+    """
     with torch.no_grad():
-        for name, parameter, layout in _tensors(model):
-            parameter.copy_(torch.from_numpy(weights[name].transpose(layout)))
+        for layer in model.modules():
+            for name, parameter in layer.named_parameters(recurse=False):
+                if isinstance(layer, nn.RNNBase) and not isinstance(layer, nn.GRU) and name.startswith("bias_hh"):
+                    parameter.requires_grad_(False).zero_()
+        for name, parameters, layout, swapped in _tensors(model):
+            arrays = weights[name] if len(parameters) > 1 else weights[name][None]
+            for parameter, array in zip(parameters, arrays, strict=True):
+                parameter.copy_(torch.from_numpy(_swap(array, swapped).transpose(layout)))
 
 
 def export_weights(model: nn.Module, of: str = "data") -> dict[str, Array]:
-    """A copy of every tensor (or, with ``of="grad"``, of its gradient) in canonical layout, on the host."""
+    """A copy of every tensor (or, with ``of="grad"``, of its gradient, or zeros) in canonical layout, on the host."""
     exported = {}
-    for name, parameter, layout in _tensors(model):
-        array = getattr(parameter, of).detach().cpu().numpy()
-        exported[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
+    for name, parameters, layout, swapped in _tensors(model):
+        found = [getattr(parameter, of) for parameter in parameters]
+        found = [torch.zeros_like(p) if tensor is None else tensor for p, tensor in zip(parameters, found, strict=True)]
+        back = [layout.index(axis) for axis in range(len(layout))]
+        arrays = [_swap(tensor.detach().cpu().numpy().transpose(back), swapped).copy() for tensor in found]
+        exported[name] = np.stack(arrays) if len(arrays) > 1 else arrays[0]
     return exported
 
 
-def _tensors(model: nn.Module) -> Iterator[tuple[str, nn.Parameter, list[int]]]:
-    """Every parameter with its canonical name, ``layer/tensor``, and the canonical axes in its own order.
+def _swap(array: Array, swapped: bool) -> Array:
+    """The first two of three gates in the other order: PyTorch's GRU has the reset gate before the update gate."""
+    if not swapped:
+        return array
+    first, second, last = np.split(array, 3, -1)
+    return np.concatenate([second, first, last], -1)
 
-    Raises `NotImplementedError` for a layer of another kind, whose layout is the workload's to say.
+
+def _tensors(model: nn.Module) -> Iterator[tuple[str, list[nn.Parameter], list[int], bool]]:
+    """Every tensor: its name, ``layer/tensor``, its parameters, the canonical axes in their order, whether to `_swap`.
+
+    A model whose modules have other names has a dictionary ``canonical_names``, of modules or parameters by their
+    paths. A parameter that two layers share has the name that it has in the first. Raises `NotImplementedError` for a
+    layer of another kind, whose layout is the workload's to say.
     """
+    seen, names = set(), getattr(model, "canonical_names", {})
     for path, layer in model.named_modules():
+        place = names.get(path, path.replace(".", "/"))
+        if isinstance(layer, nn.RNNBase):
+            yield from _recurrent(place, layer)
+            continue
         for name, parameter in layer.named_parameters(recurse=False):
+            if parameter in seen:
+                continue
+            seen.add(parameter)
             if isinstance(layer, NORMALISATIONS):
-                own, layout = {"weight": "scale"}.get(name, name), [0]
-            elif isinstance(layer, nn.Embedding):
+                own, layout = {"weight": "scale"}.get(name, name), [*range(parameter.ndim)]
+            elif isinstance(layer, nn.Embedding | nn.EmbeddingBag):
                 own, layout = "table", [0, 1]
             elif type(layer) in LAYOUTS:
                 own, layout = ("kernel", LAYOUTS[type(layer)]) if name == "weight" else (name, [0])
-            else:
+            elif type(layer).__module__.startswith("torch."):
                 raise NotImplementedError(
                     f"{path}.{name}: {type(layer).__name__} has no default; write import_weights and export_weights"
                 )
-            yield f"{path.replace('.', '/')}/{own}", parameter, layout
+            else:  # of a module of the workload's own, as it is
+                own, layout = name, [*range(parameter.ndim)]
+            yield names.get(f"{path}.{name}", f"{place}/{own}".lstrip("/")), [parameter], layout, False
+
+
+def _recurrent(place: str, layer: nn.RNNBase) -> Iterator[tuple[str, list[nn.Parameter], list[int], bool]]:
+    """The tensors of an RNN, LSTM or GRU; where it has several layers or both ways, those are ``backward_NAME_1``."""
+    outer, slash, own = place.rpartition("/")
+    gru = isinstance(layer, nn.GRU)
+    ways = ("forward_", "backward_") if layer.bidirectional else ("",)
+    for number, (kernel, recurrent, *biases) in enumerate(layer.all_weights):
+        depth, way = divmod(number, len(ways))
+        name = f"{outer}{slash}{ways[way]}{own}" + (f"_{depth}" if layer.num_layers > 1 else "")
+        yield f"{name}/kernel", [kernel], [1, 0], gru
+        yield f"{name}/recurrent", [recurrent], [1, 0], gru
+        if biases:
+            yield f"{name}/bias", biases if gru else biases[:1], [0], gru

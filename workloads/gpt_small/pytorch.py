@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from workloads.checkpointing.pytorch import recompute
-from workloads.data.dataset import Array
+from workloads.defaults.pytorch import export_weights, import_weights
 from workloads.gpt_small.spec import EPSILON, IGNORED, VOCABULARY, GptSpec
 from workloads.imdb_transformer.pytorch import allow_fused_alone, kernels, plain_attention
 from workloads.spec import Numbers
@@ -79,6 +79,10 @@ class Gpt(nn.Module):
         self.blocks = nn.ModuleList(Block(spec, dtype, kernel) for _ in spec.blocks)
         self.within = partial(allow_fused_alone, kernel)
         again = partial(recompute, draws=False, within=self.within)
+        self.canonical_names = {
+            f"blocks.{n}.{layer}": f"block{n + 1}_{layer}"
+            for n, block in enumerate(self.blocks) for layer, _ in block.named_children()
+        }  # fmt: skip
         self.checkpointed = [again(block) for block in self.blocks] if checkpointing else []
         self.norm = nn.LayerNorm(spec.width, EPSILON, bias=False, dtype=dtype)
 
@@ -154,32 +158,3 @@ def decode(model: Gpt, tokens: Tensor, caches: list[Tensor], at: int | Tensor) -
     lets one compiled program serve all words.
     """
     return model(tokens[:, None], last=True, caches=caches, at=at), caches
-
-
-def import_weights(model: Gpt, weights: dict[str, Array]) -> None:
-    """Set every tensor from canonical weights."""
-    with torch.no_grad():
-        for name, (parameter, layout) in _tensors(model).items():
-            parameter.copy_(torch.from_numpy(weights[name].transpose(layout)))
-
-
-def export_weights(model: Gpt, of: str = "data") -> dict[str, Array]:
-    """A copy of every tensor (or, with ``of="grad"``, of its gradient) in canonical layout, on the host."""
-    exported = {}
-    for name, (parameter, layout) in _tensors(model).items():
-        array = getattr(parameter, of).detach().cpu().numpy()
-        exported[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
-    return exported
-
-
-def _tensors(model: Gpt) -> dict[str, tuple[nn.Parameter, list[int]]]:
-    """Canonical name to parameter, and the canonical axes in the parameter's order."""
-    layers: dict[str, nn.Module] = {}
-    for number, block in enumerate(model.blocks, 1):
-        layers |= {f"block{number}_{name}": layer for name, layer in block.named_children()}
-    layers["norm"] = model.norm
-    tensors = {"words/table": (model.words.weight, [0, 1]), "positions/table": (model.positions.weight, [0, 1])}
-    for name, layer in layers.items():
-        linear = isinstance(layer, nn.Linear)
-        tensors[f"{name}/{'kernel' if linear else 'scale'}"] = (layer.weight, [1, 0] if linear else [0])
-    return tensors

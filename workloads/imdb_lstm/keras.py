@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import keras
-import numpy as np
 
-from workloads.data.dataset import Array
+from workloads.defaults.keras import export_weights, import_weights, variables
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 from workloads.spec import Numbers
+
+__all__ = ("build", "export_weights", "import_weights", "kernels", "loss", "scores", "variables")
 
 #: `use_cudnn` of the layer, by the cell's kernel.
 CUDNN = {"auto": "auto", "cudnn": True, "scan": False}
@@ -53,21 +54,3 @@ def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[
     if kernel == "auto":  # on a GPU Keras decides, and does not say
         return {"lstm": "auto" if device == "cuda" else "scan"}
     return {"lstm": kernel}
-
-
-def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
-    """Set every tensor from canonical weights."""
-    for name, variable in variables(model).items():
-        variable.assign(weights[name].astype(variable.dtype))
-
-
-def export_weights(model: keras.Model) -> dict[str, Array]:
-    """A copy of every tensor in canonical layout, on the host."""
-    tensors = {name: keras.ops.copy(variable) for name, variable in variables(model).items()}
-    return {name: np.array(keras.ops.convert_to_numpy(tensor)) for name, tensor in tensors.items()}
-
-
-def variables(model: keras.Model) -> dict[str, keras.Variable]:
-    """Canonical name to variable, in the order of ``model.trainable_variables``; the layouts are the canonical ones."""
-    names = ("embedding/table", "lstm/kernel", "lstm/recurrent", "lstm/bias", "logits/kernel", "logits/bias")
-    return dict(zip(names, model.trainable_variables, strict=True))

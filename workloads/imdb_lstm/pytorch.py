@@ -15,9 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workloads.data.dataset import Array
+from workloads.defaults.pytorch import export_weights, import_weights
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 from workloads.spec import Numbers
+
+__all__ = ("Lstm", "build", "export_weights", "import_weights", "kernels", "loss", "scores", "stages")
 
 
 class Lstm(nn.Module):
@@ -27,7 +29,6 @@ class Lstm(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(VOCABULARY, spec.embedding, dtype=dtype)
         self.lstm = nn.LSTM(spec.embedding, spec.units, batch_first=True, dtype=dtype)
-        self.lstm.bias_hh_l0.requires_grad_(False).zero_()
         self.logits = nn.Linear(spec.units, 1, dtype=dtype)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -84,31 +85,3 @@ def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[
         kernel = "cudnn" if new and torch.cuda.get_device_capability() >= (8, 0) else "scan"
     # Without cuDNN, PyTorch takes oneDNN's LSTM on a CPU and a loop of its own elsewhere.
     return {"lstm": "onednn" if kernel == "scan" and device == "cpu" else kernel}
-
-
-def import_weights(model: Lstm, weights: dict[str, Array]) -> None:
-    """Set every tensor from canonical weights."""
-    with torch.no_grad():
-        for name, (parameter, layout) in _tensors(model).items():
-            parameter.copy_(torch.from_numpy(weights[name].transpose(layout)))
-
-
-def export_weights(model: Lstm, of: str = "data") -> dict[str, Array]:
-    """A copy of every tensor (or, with ``of="grad"``, of its gradient) in canonical layout, on the host."""
-    exported = {}
-    for name, (parameter, layout) in _tensors(model).items():
-        array = getattr(parameter, of).detach().cpu().numpy()
-        exported[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
-    return exported
-
-
-def _tensors(model: Lstm) -> dict[str, tuple[nn.Parameter, list[int]]]:
-    """Canonical name to parameter, and the canonical axes in the parameter's order."""
-    return {
-        "embedding/table": (model.embedding.weight, [0, 1]),
-        "lstm/kernel": (model.lstm.weight_ih_l0, [1, 0]),
-        "lstm/recurrent": (model.lstm.weight_hh_l0, [1, 0]),
-        "lstm/bias": (model.lstm.bias_ih_l0, [0]),
-        "logits/kernel": (model.logits.weight, [1, 0]),
-        "logits/bias": (model.logits.bias, [0]),
-    }

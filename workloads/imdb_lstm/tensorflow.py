@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from workloads.data.dataset import Array
+from workloads.defaults.tensorflow import export_weights, import_weights, variables
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 from workloads.spec import Numbers
+
+__all__ = ("build", "export_weights", "import_weights", "kernels", "loss", "scores", "stages", "variables")
 
 
 def build(
@@ -61,20 +62,3 @@ def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[
     if kernel == "auto":
         kernel = "cudnn" if device == "cuda" else "scan"
     return {"lstm": kernel}
-
-
-def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
-    """Set every tensor from canonical weights."""
-    for name, variable in variables(model).items():
-        variable.assign(weights[name].astype(variable.dtype))
-
-
-def export_weights(model: keras.Model) -> dict[str, Array]:
-    """A copy of every tensor in canonical layout, on the host."""
-    return {name: np.array(variable.numpy()) for name, variable in variables(model).items()}
-
-
-def variables(model: keras.Model) -> dict[str, keras.Variable]:
-    """Canonical name to variable, in the order of ``model.trainable_variables``; the layouts are the canonical ones."""
-    names = ("embedding/table", "lstm/kernel", "lstm/recurrent", "lstm/bias", "logits/kernel", "logits/bias")
-    return dict(zip(names, model.trainable_variables, strict=True))

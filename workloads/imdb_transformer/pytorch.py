@@ -14,9 +14,14 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workloads.checkpointing.pytorch import recompute
-from workloads.data.dataset import Array
+from workloads.defaults.pytorch import export_weights, import_weights
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError, WorkloadSpec
+
+__all__ = (
+    "Transformer", "allow_fused_alone", "build", "export_weights", "import_weights", "kernels", "loss",
+    "plain_attention", "scores",
+)  # fmt: skip
 
 #: What may run as the fused kernel: never PyTorch's own plain formula, which it would else fall back to in silence.
 FUSED = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
@@ -65,6 +70,10 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList(Block(spec, dropout, dtype, kernel) for _ in spec.blocks)
         self.within = partial(allow_fused_alone, kernel)
         again = partial(recompute, draws=dropout, within=self.within)
+        self.canonical_names = {
+            f"blocks.{n}.{layer}": f"block{n + 1}_{layer}"
+            for n, block in enumerate(self.blocks) for layer, _ in block.named_children()
+        }  # fmt: skip
         self.checkpointed = [again(block) for block in self.blocks] if checkpointing else []
         self.norm = nn.LayerNorm(spec.width, EPSILON, dtype=dtype)
         self.logits = nn.Linear(spec.width, 1, dtype=dtype)
@@ -134,34 +143,3 @@ def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> d
             raise UnavailableKernelError("PyTorch has no fused attention in float64 on CUDA; use plain")
         kernel = "plain"
     return {"attention": "fused" if kernel == "auto" else kernel}
-
-
-def import_weights(model: Transformer, weights: dict[str, Array]) -> None:
-    """Set every tensor from canonical weights."""
-    with torch.no_grad():
-        for name, (parameter, layout) in _tensors(model).items():
-            parameter.copy_(torch.from_numpy(weights[name].transpose(layout)))
-
-
-def export_weights(model: Transformer, of: str = "data") -> dict[str, Array]:
-    """A copy of every tensor (or, with ``of="grad"``, of its gradient) in canonical layout, on the host."""
-    exported = {}
-    for name, (parameter, layout) in _tensors(model).items():
-        array = getattr(parameter, of).detach().cpu().numpy()
-        exported[name] = array.transpose([layout.index(axis) for axis in range(array.ndim)]).copy()
-    return exported
-
-
-def _tensors(model: Transformer) -> dict[str, tuple[nn.Parameter, list[int]]]:
-    """Canonical name to parameter, and the canonical axes in the parameter's order."""
-    layers: dict[str, nn.Module] = {}
-    for number, block in enumerate(model.blocks, 1):
-        layers |= {f"block{number}_{name}": layer for name, layer in block.named_children() if name != "dropout"}
-    layers |= {"norm": model.norm, "logits": model.logits}
-    tensors = {"words/table": (model.words.weight, [0, 1]), "positions/table": (model.positions.weight, [0, 1])}
-    for name, layer in layers.items():
-        linear = isinstance(layer, nn.Linear)
-        tensors[f"{name}/{'kernel' if linear else 'scale'}"] = (layer.weight, [1, 0] if linear else [0])
-        if layer.bias is not None:
-            tensors[f"{name}/bias"] = (layer.bias, [0])
-    return tensors

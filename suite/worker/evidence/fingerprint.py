@@ -23,7 +23,7 @@ from suite.worker.launch.training import evaluate
 from workloads.data.augment import Batches
 from workloads.data.dataset import Array, DataSet, Split
 from workloads.data.tokenizer import FIRST_WORD, VOCABULARY
-from workloads.spec import Optimizer, WorkloadSpec
+from workloads.spec import WorkloadSpec
 from workloads.weights import weights_digest
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def take_own_fingerprint(subject: Subject, replayed: Any = None) -> dict[str, An
         subject.tools.without_dropout(training)
     trace = run_steps(training, batches, "the fingerprint at the cell's batch")
     training = subject.training(cell, subject.timed, rates=subject.rates)
-    return {"own": trace, "own_optimizer": check_formula(subject, training, subject.timed.optimizer, batches)[-1]}
+    return {"own": trace, "own_optimizer": check_formula(subject, training, subject.timed, batches)[-1]}
 
 
 def take_float64_fingerprint(subject: Subject) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def take_float64_fingerprint(subject: Subject) -> dict[str, Any]:
     with subject.tools.on_host():
         training = subject.training(cell, spec, "cpu", rates=subject.rates)
         batches = subject.batches(FLOAT64_BATCH, FLOAT64_STEPS)
-        trace, after, off = check_formula(subject, training, spec.optimizer, batches)
+        trace, after, off = check_formula(subject, training, spec, batches)
         if (subject.recipe or subject.serves) and subject.draws:  # what is evaluated must switch its dropout off
             training = subject.training(cell, spec, "cpu", weights=after, dropout=True)
         if subject.recipe:
@@ -152,7 +152,7 @@ def evaluation(subject: Subject, training: Any) -> Trace:
 
 
 def check_formula(
-    subject: Subject, training: Any, optimizer: Optimizer, batches: list[tuple[Array, Array]]
+    subject: Subject, training: Any, spec: WorkloadSpec, batches: list[tuple[Array, Array]]
 ) -> tuple[Trace, dict[str, Array], float]:
     """Steps on these batches; the weights after them, and how far their movement is off the formula's.
 
@@ -160,7 +160,7 @@ def check_formula(
     first of a training, the last its last, and those between are from its middle: the state's counts of steps are moved
     there.
     """
-    formula, losses = Formula(optimizer, subject.rates), []
+    formula, losses = Formula(spec.optimizer, subject.rates, spec.decays), []
     rates = 0 if subject.rates is None else len(subject.rates)
     planned = rates - FP16_STEPS if rates > FP16_STEPS else rates
     before = expected = {name: array.astype(np.float64) for name, array in training.weights().items()}

@@ -3,57 +3,101 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from workloads.data.dataset import Array
-from workloads.spec import AdamW, Lamb, Lars, Optimizer, Sgd
+from workloads.spec import FROZEN, Adagrad, Lamb, Lars, Optimizer, RmsProp, Sgd
 
 
 class Formula:
     """An optimizer of `workloads.spec` with its state, for all tensors by their names."""
 
-    def __init__(self, optimizer: Optimizer, rates: Array | None = None) -> None:
-        """``rates`` are the learning rates of all steps, where they are not the optimizer's one."""
-        self.optimizer, self.rates, self.steps = optimizer, rates, 0
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        rates: Sequence[float] | Array | None = None,
+        decays: Mapping[str, float] | None = None,
+    ) -> None:
+        """``rates`` are the learning rates of all steps, where they are not its own, and ``decays`` those of a spec."""
+        self.optimizer, self.rates, self.steps = optimizer, optimizer.rates if rates is None else rates, 0
+        self.decays = decays or {}
         zero: Callable[[], Any] = float
         self._means: dict[str, Array] = defaultdict(zero)  # with momentum, the velocities
-        self._squares: dict[str, Array] = defaultdict(zero)
+        self._squares: dict[str, Any] = defaultdict(lambda: getattr(optimizer, "start", 0.0))
 
     def step(self, weights: Mapping[str, Array], gradients: Mapping[str, Array]) -> dict[str, Array]:
         """The weights after one more step along these gradients."""
         self.steps += 1
-        move = self._momentum if isinstance(self.optimizer, Sgd | Lars) else self._adam
-        return {name: array - move(name, array, gradients[name]) for name, array in weights.items()}
+        rules: dict[type, Callable[..., Array]] = {
+            Sgd: self._sgd, Lars: self._lars, RmsProp: self._rmsprop, Adagrad: self._adagrad, Lamb: self._lamb,
+        }  # fmt: skip
+        rule = rules.get(type(self.optimizer), self._adam)
+        moved = dict(weights)
+        trained = {name: each for name, each in gradients.items() if self.decays.get(name) != FROZEN}
+        for name, gradient in self._clip(trained).items():
+            decay = self.decays.get(name, self.optimizer.decay_of(weights[name].shape))
+            moved[name] = weights[name] - rule(name, weights[name], gradient, decay)
+        return moved
+
+    def _clip(self, gradients: dict[str, Array]) -> dict[str, Array]:
+        most, norm = self.optimizer.clip_value, self.optimizer.clip_norm
+        if most is not None:
+            return {name: np.clip(each, -most, most) for name, each in gradients.items()}
+        if norm is None:
+            return gradients
+        factor = min(1.0, norm / float(np.sqrt(sum(np.sum(each**2) for each in gradients.values()))))
+        return {name: factor * each for name, each in gradients.items()}
 
     @property
     def _rate(self) -> float:
         return self.optimizer.learning_rate if self.rates is None else float(self.rates[self.steps - 1])
 
-    def _momentum(self, name: str, weights: Array, gradient: Array) -> Array:
+    def _sgd(self, name: str, weights: Array, gradient: Array, decay: float) -> Array:
         optimizer: Any = self.optimizer
-        coupled, past = gradient + optimizer.l2 * weights, optimizer.momentum * self._means[name]
-        if isinstance(optimizer, Sgd):
-            self._means[name] = past + coupled
-            return self._rate * self._means[name]
+        coupled = gradient + decay * weights
+        self._means[name] = optimizer.momentum * self._means[name] + coupled
+        return self._rate * (
+            coupled + optimizer.momentum * self._means[name] if optimizer.nesterov else self._means[name]
+        )
+
+    def _lars(self, name: str, weights: Array, gradient: Array, decay: float) -> Array:
+        optimizer: Any = self.optimizer
         size = np.linalg.norm(weights)
-        local = self._rate * optimizer.coefficient * _ratio(size, np.linalg.norm(gradient) + optimizer.l2 * size)
-        self._means[name] = past + local * coupled
+        local = self._rate * optimizer.coefficient * _ratio(size, np.linalg.norm(gradient) + decay * size)
+        self._means[name] = optimizer.momentum * self._means[name] + local * (gradient + decay * weights)
         return self._means[name]
 
-    def _adam(self, name: str, weights: Array, gradient: Array) -> Array:
+    def _rmsprop(self, name: str, weights: Array, gradient: Array, decay: float) -> Array:
+        optimizer: Any = self.optimizer
+        coupled = gradient + decay * weights
+        self._squares[name] = optimizer.rho * self._squares[name] + (1 - optimizer.rho) * coupled**2
+        move = coupled / (np.sqrt(self._squares[name]) + optimizer.epsilon)
+        self._means[name] = optimizer.momentum * self._means[name] + move
+        return self._rate * self._means[name]
+
+    def _adagrad(self, name: str, weights: Array, gradient: Array, decay: float) -> Array:
+        coupled = gradient + decay * weights
+        self._squares[name] = self._squares[name] + coupled**2
+        return self._rate * coupled / (np.sqrt(self._squares[name]) + self.optimizer.epsilon)  # type: ignore[union-attr]
+
+    def _adam(self, name: str, weights: Array, gradient: Array, decay: float) -> Array:
+        return self._rate * self._direction(name, weights, gradient, decay)
+
+    def _lamb(self, name: str, weights: Array, gradient: Array, decay: float) -> Array:
+        move = self._direction(name, weights, gradient, decay)
+        return self._rate * _ratio(np.linalg.norm(weights), np.linalg.norm(move)) * move
+
+    def _direction(self, name: str, weights: Array, gradient: Array, decay: float) -> Array:
         optimizer: Any = self.optimizer
         self._means[name] = optimizer.beta1 * self._means[name] + (1 - optimizer.beta1) * gradient
         self._squares[name] = optimizer.beta2 * self._squares[name] + (1 - optimizer.beta2) * gradient**2
         mean = self._means[name] / (1 - optimizer.beta1**self.steps)
         square = self._squares[name] / (1 - optimizer.beta2**self.steps)
-        move: Array = mean / (np.sqrt(square) + optimizer.epsilon)
-        if isinstance(optimizer, Lamb) or (isinstance(optimizer, AdamW) and weights.ndim > 1):
-            move = move + optimizer.decay * weights
-        ratio = _ratio(np.linalg.norm(weights), np.linalg.norm(move)) if isinstance(optimizer, Lamb) else 1.0
-        return self._rate * ratio * move
+        move: Array = mean / (np.sqrt(square) + optimizer.epsilon) + decay * weights
+        return move
 
 
 def _ratio(weights: np.floating[Any], move: np.floating[Any]) -> float:

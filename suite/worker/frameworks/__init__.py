@@ -23,7 +23,7 @@ from suite.catalog.precisions import PRECISIONS
 from suite.catalog.settings import INTERFACES, LAYOUTS
 from suite.plan.cell import Cell
 from suite.plan.settings import allocators, tunings
-from workloads.spec import Numbers, read_declaration
+from workloads.spec import Numbers, WorkloadSpec, read_declaration, specification
 
 #: The number formats of each precision.
 NUMBERS = {name: Numbers(each.compute, each.weights) for name, each in PRECISIONS.items()}
@@ -98,6 +98,10 @@ def check(cell: Cell, device: str) -> None:
             raise UnsupportedError(f"--layout is a setting of one device and of the interface {INTERFACES[0]}")
     if cell.checkpointing == "on" and declared.one_block:
         raise UnsupportedError(declared.one_block)
+    if (cell.devices > 1 or cell.interface != INTERFACES[0]) and specification(cell.workload, cell.size).has_more:
+        raise UnsupportedError(
+            f"the optimizer of {cell.workload} is one of one device and of the interface {INTERFACES[0]}"
+        )
 
 
 def build(module: ModuleType, cell: Cell, *arguments: Any) -> Any:
@@ -117,6 +121,29 @@ def build(module: ModuleType, cell: Cell, *arguments: Any) -> Any:
         if wanted and name not in taken:
             raise UnsupportedError(f"{cell.workload} {lacks}: build() in its {cell.framework}.py takes no {name}")
     return module.build(*arguments, cell.kernel, **{name: True for name, (wanted, _) in asked.items() if wanted})
+
+
+def mark_tensors(spec: WorkloadSpec) -> dict[str, Any]:
+    """Arrays like the weights, for `import_weights`: each is full of the number of its tensor's decay, from 1 on.
+
+    So `read_mark` knows what a framework has for which tensor. Empty where all tensors decay alike.
+    """
+    import numpy as np  # here, since the doctor imports this file
+
+    kinds = [*dict.fromkeys(spec.decays.values())]
+    numbers = {name: 1 + kinds.index(decay) for name, decay in spec.decays.items()}
+    return {each.name: np.full(each.shape, numbers[each.name], np.float32) for each in spec.tensors if len(kinds) > 1}
+
+
+def read_mark(spec: WorkloadSpec, least: float, most: float, usual: float) -> float:
+    """The decay of what holds these numbers after `mark_tensors`; ``usual`` where it is none of the spec's tensors.
+
+    Raises `ValueError` for one array of tensors that decay differently.
+    """
+    kinds = dict(enumerate(dict.fromkeys(spec.decays.values()), 1))
+    if least in kinds and most in kinds and least != most:
+        raise ValueError("one parameter holds tensors of the spec that differ in decay, or in being frozen")
+    return kinds.get(int(least), usual) if least == most == int(least) else usual
 
 
 def describe_allocator(cell: Cell, found: str, **more: Any) -> dict[str, Any]:

@@ -90,7 +90,11 @@ class Training(ABC):
     def prepare(self, explained: bool = False) -> None:
         """Give the model its optimizer, loss and step; ``explained`` ones keep the gradients that they followed."""
         config = self.spec.optimizer
-        kind = Sgd if isinstance(config, specs.Sgd) else Adam
+        kind = {specs.Sgd: Sgd, specs.Adam: Adam}.get(type(config))
+        if kind is None:
+            raise UnsupportedError(
+                f"{self.cell.interface} is measured with Sgd and Adam, not with {type(config).__name__}"
+            )
         self.inner = self.optimizer = kind(config, self.rates, self.dense, explained)
         if self.cell.precision == "fp16":
             self.optimizer = keras.optimizers.LossScaleOptimizer(

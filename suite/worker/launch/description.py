@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +18,7 @@ from suite.record.handover.job import Job
 from suite.record.handover.variables import HOST_CORES
 from suite.record.parts.environment import describe, own_cores
 from workloads import registry
+from workloads.optimizers import as_dict
 from workloads.recipes import Recipe
 from workloads.spec import Numbers, WorkloadSpec
 
@@ -38,7 +38,7 @@ def describe_workload(spec: WorkloadSpec, name: str, recipe: Recipe | None) -> d
         workload["answer_flops_per_sample"] = spec.answer_flops_per_sample
     if files := registry.files_digest(spec.name):
         workload["files"] = files
-    return workload | ({"recipe": asdict(recipe) | {"name": name}} if recipe else {})
+    return workload | ({"recipe": as_dict(recipe) | {"name": name}} if recipe else {})
 
 
 def describe_environment(cell: Cell, distributions: Iterable[str], settings: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from suite.worker.frameworks.jax.device import takes
 from suite.worker.frameworks.jax.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
 from suite.worker.frameworks.jax.training import COMPILER_OPTIONS
 from workloads.data.dataset import Array
+from workloads.defaults.jax import join
 from workloads.dropout.jax import SWITCH, turn_off
 
 #: What compiles a step on a CPU in half the time, and hardly changes how long it takes: loops fused as before XLA had
@@ -113,9 +114,9 @@ def draws(training: Any, batch: Any, count: int) -> tuple[Array, dict[str, Array
     def applied(weights: Any, key: jax.Array, inputs: jax.Array) -> jax.Array:
         statistics = {name: tree for name, tree in training.state.statistics.items() if name != SWITCH}
         if not statistics:
-            return training.model.apply({"params": weights}, inputs, rngs={"dropout": key})
+            return join(training.model.apply({"params": weights}, inputs, rngs={"dropout": key}))
         variables = {"params": weights, "batch_stats": statistics}
-        return training.model.apply(variables, inputs, rngs={"dropout": key}, mutable=["batch_stats"])[0]
+        return join(training.model.apply(variables, inputs, rngs={"dropout": key}, mutable=["batch_stats"])[0])
 
     def forward(weights: Any, key: jax.Array, inputs: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
         with calls(training, of=lambda x: part(x).astype("float32") if isinstance(x, jax.Array) else None) as called:

@@ -19,10 +19,15 @@ from workloads import spec as specs
 Rate = float | Callable[[jax.Array], jax.Array]
 
 
-def optimizer(config: specs.Lars | specs.Lamb, rate: Rate) -> optax.GradientTransformation:
+def optimizer(config: specs.Lars | specs.Lamb, rate: Rate, decays: Any = None) -> optax.GradientTransformation:
     """The optimizer of these settings at a learning rate."""
     start, update = (_lars_start, _lars) if isinstance(config, specs.Lars) else (_lamb_start, _lamb)
-    return optax.GradientTransformation(start, partial(update, config, rate))  # type: ignore[arg-type]
+    return optax.GradientTransformation(start, partial(update, config, rate, decays=decays))  # type: ignore[arg-type]
+
+
+def decays_of(config: specs.Optimizer, decays: Any, weights: Any) -> Any:
+    """A tree like the weights with the decay of each: ``decays``, or those that the optimizer has by itself."""
+    return jax.tree.map(lambda weight: config.decay_of(weight.shape), weights) if decays is None else decays
 
 
 class LarsState(NamedTuple):
@@ -36,14 +41,16 @@ def _lars_start(weights: Any) -> LarsState:
     return LarsState(jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, weights))
 
 
-def _lars(spec: specs.Lars, rate: Rate, gradients: Any, state: LarsState, weights: Any) -> tuple[Any, LarsState]:
+def _lars(
+    spec: specs.Lars, rate: Rate, gradients: Any, state: LarsState, weights: Any, *, decays: Any
+) -> tuple[Any, LarsState]:
     now = _now(rate, state.count, weights)
 
-    def velocity(gradient: jax.Array, before: jax.Array, weight: jax.Array) -> jax.Array:
-        ratio = _ratio(_norm(weight), _norm(gradient) + spec.l2 * _norm(weight))
-        return spec.momentum * before + now * spec.coefficient * ratio * (gradient + spec.l2 * weight)
+    def velocity(gradient: jax.Array, before: jax.Array, weight: jax.Array, l2: float) -> jax.Array:
+        ratio = _ratio(_norm(weight), _norm(gradient) + l2 * _norm(weight))
+        return spec.momentum * before + now * spec.coefficient * ratio * (gradient + l2 * weight)
 
-    velocities = jax.tree.map(velocity, gradients, state.velocities, weights)
+    velocities = jax.tree.map(velocity, gradients, state.velocities, weights, decays_of(spec, decays, weights))
     return jax.tree.map(jnp.negative, velocities), LarsState(state.count + 1, velocities)
 
 
@@ -60,18 +67,21 @@ def _lamb_start(weights: Any) -> LambState:
     return LambState(jnp.zeros((), jnp.int32), zeros(weights), zeros(weights))
 
 
-def _lamb(spec: specs.Lamb, rate: Rate, gradients: Any, state: LambState, weights: Any) -> tuple[Any, LambState]:
+def _lamb(
+    spec: specs.Lamb, rate: Rate, gradients: Any, state: LambState, weights: Any, *, decays: Any
+) -> tuple[Any, LambState]:
     now = _now(rate, state.count, weights)
     step = (state.count + 1).astype(jax.tree.leaves(weights)[0].dtype)
     means = jax.tree.map(lambda mean, g: spec.beta1 * mean + (1 - spec.beta1) * g, state.means, gradients)
     squares = jax.tree.map(lambda square, g: spec.beta2 * square + (1 - spec.beta2) * g**2, state.squares, gradients)
 
-    def update(mean: jax.Array, square: jax.Array, weight: jax.Array) -> jax.Array:
+    def update(mean: jax.Array, square: jax.Array, weight: jax.Array, decay: float) -> jax.Array:
         root = jnp.sqrt(square / (1 - spec.beta2**step)) + spec.epsilon
-        move = mean / (1 - spec.beta1**step) / root + spec.decay * weight
+        move = mean / (1 - spec.beta1**step) / root + decay * weight
         return -now * _ratio(_norm(weight), _norm(move)) * move
 
-    return jax.tree.map(update, means, squares, weights), LambState(state.count + 1, means, squares)
+    moves = jax.tree.map(update, means, squares, weights, decays_of(spec, decays, weights))
+    return moves, LambState(state.count + 1, means, squares)
 
 
 def _now(rate: Rate, count: jax.Array, weights: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The spec's optimizers in JAX: optax has their formulas as they are.
+"""The spec's optimizers in JAX: optax has their formulas as they are, but for Adagrad's, with epsilon in the root.
 
 The spec's rate is a part of the state, so that a compiled step serves any; those of all steps are a table in it.
 """
@@ -6,6 +6,7 @@ The spec's rate is a part of the state, so that a compiled step serves any; thos
 from __future__ import annotations
 
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -13,32 +14,87 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from suite.worker.frameworks import mark_tensors, read_mark
 from suite.worker.frameworks.jax import layerwise as jax_layerwise
+from suite.worker.frameworks.jax.layerwise import decays_of
 from workloads.data.dataset import Array
-from workloads.spec import LAYERWISE, AdamW, Optimizer, Sgd, WorkloadSpec
+from workloads.optimizers import Rates
+from workloads.spec import FROZEN, LAYERWISE, Adagrad, AdamW, Optimizer, RmsProp, Sgd, WorkloadSpec
 
 
-def optimizer(spec: WorkloadSpec, rates: Array | None) -> optax.GradientTransformation:
-    """The spec's optimizer; ``rates`` are the learning rates of all steps, where they are not its one."""
-    if rates is None:
-        injected = optax.inject_hyperparams(partial(_of, spec.optimizer))
+def find_decays(module: ModuleType, model: Any, spec: WorkloadSpec) -> Any:
+    """A tree like the weights with the decay of each, as that of the spec's tensor; None where all decay alike."""
+
+    def read(leaf: jax.Array) -> float:
+        array = np.asarray(leaf)
+        return read_mark(spec, float(array.min()), float(array.max()), spec.optimizer.decay_of(leaf.shape))
+
+    marks = mark_tensors(spec)
+    return jax.tree.map(read, module.import_weights(model, marks)) if marks else None
+
+
+def zero_frozen(gradients: Any, decays: Any) -> Any:
+    """The gradients with zeros for what is not trained, as the other frameworks have them."""
+    return gradients if decays is None else jax.tree.map(lambda g, decay: g * (decay != FROZEN), gradients, decays)
+
+
+def optimizer(spec: WorkloadSpec, rates: Array | None, decays: Any = None) -> optax.GradientTransformation:
+    """The spec's optimizer; ``rates`` are the learning rates of all steps, where they are not its own.
+
+    ``decays`` are those of `find_decays`.
+    """
+    every: Any = spec.optimizer.rates if rates is None else rates
+    if every is None:
+        injected = optax.inject_hyperparams(partial(_of, spec.optimizer, decays))
         return injected(learning_rate=spec.optimizer.learning_rate)
-    table = np.asarray(rates)
-    return _of(spec.optimizer, lambda count: jnp.asarray(table)[count])
+    table, last = np.asarray(every), len(every) - 1
+    at = partial(jnp.minimum, last) if isinstance(every, Rates) else lambda count: count
+    return _of(spec.optimizer, decays, lambda count: jnp.asarray(table)[at(count)])
 
 
-def _of(config: Optimizer, learning_rate: Any) -> optax.GradientTransformation:
+def _of(config: Optimizer, decays: Any, learning_rate: Any) -> optax.GradientTransformation:
     """The optimizer of these settings at a rate, or at one that depends on the count of steps."""
+    stays = jax.tree.map(lambda decay: decay == FROZEN, decays)
+    if frozen := any(jax.tree.leaves(stays)):
+        decays = jax.tree.map(lambda decay: optax.MaskedNode() if decay == FROZEN else decay, decays)
+    made = _rule(config, decays, learning_rate)
+    if config.clip_norm is not None:
+        made = optax.chain(optax.clip_by_global_norm(config.clip_norm), made)
+    if config.clip_value is not None:
+        made = optax.chain(optax.clip(config.clip_value), made)
+    return optax.multi_transform({False: made, True: optax.set_to_zero()}, stays) if frozen else made
+
+
+def _rule(config: Optimizer, decays: Any, learning_rate: Any) -> optax.GradientTransformation:
     if isinstance(config, LAYERWISE):
-        return jax_layerwise.optimizer(config, learning_rate)
+        return jax_layerwise.optimizer(config, learning_rate, decays)
+
+    def decay(updates: Any, weights: Any) -> Any:
+        each = decays_of(config, decays, weights)
+        return jax.tree.map(lambda move, weight, own: move + own * weight if own else move, updates, weights, each)
+
+    decayed, rated = optax.stateless(decay), optax.scale_by_learning_rate(learning_rate)
     if isinstance(config, Sgd):
-        return optax.chain(optax.add_decayed_weights(config.l2), optax.sgd(learning_rate, momentum=config.momentum))
-    adam = {"b1": config.beta1, "b2": config.beta2, "eps": config.epsilon}
-    if isinstance(config, AdamW):
-        return optax.adamw(learning_rate, **adam, weight_decay=config.decay, mask=_decays)
-    return optax.adam(learning_rate, **adam)
+        return optax.chain(decayed, optax.sgd(learning_rate, momentum=config.momentum, nesterov=config.nesterov))
+    if isinstance(config, RmsProp):
+        scaled = optax.scale_by_rms(config.rho, config.epsilon, eps_in_sqrt=False)
+        return optax.chain(decayed, scaled, optax.trace(config.momentum), rated)
+    if isinstance(config, Adagrad):
+        return optax.chain(decayed, _adagrad(config), rated)
+    adam = optax.scale_by_adam(b1=config.beta1, b2=config.beta2, eps=config.epsilon)
+    return optax.chain(adam, decayed, rated) if isinstance(config, AdamW) else optax.chain(adam, rated)
 
 
-def _decays(weights: Any) -> Any:
-    """Which tensors decay: those with two axes or more."""
-    return jax.tree.map(lambda tensor: tensor.ndim > 1, weights)
+def _adagrad(config: Adagrad) -> optax.GradientTransformation:
+    """What optax has as `scale_by_rss`, with the epsilon behind the root."""
+
+    def start(weights: Any) -> optax.ScaleByRssState:
+        return optax.ScaleByRssState(jax.tree.map(lambda weight: jnp.full_like(weight, config.start), weights))
+
+    def update(gradients: Any, state: optax.ScaleByRssState, weights: Any = None) -> tuple[Any, optax.ScaleByRssState]:
+        del weights
+        sums = jax.tree.map(lambda gradient, past: past + gradient**2, gradients, state.sum_of_squares)
+        moves = jax.tree.map(lambda gradient, each: gradient / (jnp.sqrt(each) + config.epsilon), gradients, sums)
+        return moves, optax.ScaleByRssState(sums)
+
+    return optax.GradientTransformation(start, update)

@@ -12,11 +12,14 @@ import numpy as np
 from flax.traverse_util import flatten_dict
 
 from workloads.data.dataset import Array
+from workloads.spec import FROZEN
 
 
 def count_trained(training: Any) -> int:
     """How many parameters the optimizer moves."""
-    return sum(int(leaf.size) for leaf in jax.tree.leaves(training.state.weights))
+    weights = jax.tree.leaves(training.state.weights)
+    decays = jax.tree.leaves(training.decays) or [0.0] * len(weights)
+    return sum(int(leaf.size) for leaf, decay in zip(weights, decays, strict=True) if decay != FROZEN)
 
 
 @contextmanager

@@ -39,7 +39,7 @@ from suite.worker.frameworks.jax.device import (
     take_threads,
     takes,
 )
-from suite.worker.frameworks.jax.optimizer import optimizer
+from suite.worker.frameworks.jax.optimizer import find_decays, optimizer, zero_frozen
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.jax import CUDNN_TYPES
 from workloads.spec import WorkloadSpec
@@ -126,8 +126,9 @@ class Training:
         self.cell, self.module, self.device = cell, module, _place(device)
         self.prng, self.options = DROPOUT_PRNG[device], COMPILE_MODES[cell.compile]
         self.model = build(module, cell, spec, NUMBERS[cell.precision], dropout, device)
-        self.optimizer = optimizer(spec, rates)
         with jax.default_device(self.device):
+            self.decays = find_decays(module, self.model, spec)
+            self.optimizer = optimizer(spec, rates, self.decays)
             start = module.import_weights(self.model, weights)
             statistics, scale = module.statistics(self.model), None
             if cell.precision == "fp16":
@@ -249,7 +250,7 @@ class Training:
         """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""
         differentiated = jax.jit(jax.value_and_grad(self._loss, has_aux=True))
         (loss, _), gradients = differentiated(self.state.weights, self.state.statistics, self.state.key, *batch)
-        return float(loss), self.module.export_weights(self.model, gradients)
+        return float(loss), self.module.export_weights(self.model, zero_frozen(gradients, self.decays))
 
     def logits(self, batch: Batch) -> Array:
         """The model's output, on the host."""

@@ -15,8 +15,8 @@ from torch import Tensor
 from workloads import spec as specs
 
 
-def optimizer(config: specs.Lars | specs.Lamb, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
-    """The optimizer of these settings."""
+def optimizer(config: specs.Lars | specs.Lamb, parameters: Iterable[Any]) -> torch.optim.Optimizer:
+    """The optimizer of these settings, of parameters or groups of them."""
     return Lars(config, parameters) if isinstance(config, specs.Lars) else Lamb(config, parameters)
 
 
@@ -33,14 +33,13 @@ class Layerwise(torch.optim.Optimizer):
         """Move every weight along its gradient."""
         del closure
         scale, overflow = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
-        (group,) = self.param_groups
-        for weight in group["params"]:
+        for weight, group in ((weight, own) for own in self.param_groups for weight in own["params"]):
             state = self.state[weight]
             if not state:
                 state |= self.start(weight)
             changing = [weight, *state.values()]
             old = [tensor.clone() for tensor in changing] if overflow is not None else []
-            self.move(weight, weight.grad if scale is None else weight.grad / scale, state, group["lr"])
+            self.move(weight, weight.grad if scale is None else weight.grad / scale, state, group)
             if overflow is not None:
                 for tensor, before in zip(changing, old, strict=True):
                     tensor.copy_(torch.where(_full(overflow) > 0, before, tensor))
@@ -49,7 +48,7 @@ class Layerwise(torch.optim.Optimizer):
         """What is kept of a weight, before the first step."""
         raise NotImplementedError
 
-    def move(self, weight: Tensor, gradient: Tensor, state: dict[str, Tensor], rate: float) -> None:
+    def move(self, weight: Tensor, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
         """Change the weight, and what is kept of it, in place."""
         raise NotImplementedError
 
@@ -57,25 +56,25 @@ class Layerwise(torch.optim.Optimizer):
 class Lars(Layerwise):
     """`workloads.spec.Lars` as a PyTorch optimizer."""
 
-    def __init__(self, spec: specs.Lars, parameters: Iterable[Tensor]) -> None:
-        super().__init__(parameters, {"lr": spec.learning_rate})
+    def __init__(self, spec: specs.Lars, parameters: Iterable[Any]) -> None:
+        super().__init__(parameters, {"lr": spec.learning_rate, "weight_decay": spec.l2})
         self.spec = spec
 
     def start(self, weight: Tensor) -> dict[str, Tensor]:
         return {"velocity": torch.zeros_like(weight)}
 
-    def move(self, weight: Tensor, gradient: Tensor, state: dict[str, Tensor], rate: float) -> None:
-        spec = self.spec
-        local = rate * spec.coefficient * _ratio(_norm(weight), _norm(gradient) + spec.l2 * _norm(weight))
-        state["velocity"].mul_(spec.momentum).add_(local * (gradient + spec.l2 * weight))
+    def move(self, weight: Tensor, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
+        spec, l2 = self.spec, group["weight_decay"]
+        local = group["lr"] * spec.coefficient * _ratio(_norm(weight), _norm(gradient) + l2 * _norm(weight))
+        state["velocity"].mul_(spec.momentum).add_(local * (gradient + l2 * weight))
         weight.sub_(state["velocity"])
 
 
 class Lamb(Layerwise):
     """`workloads.spec.Lamb` as a PyTorch optimizer."""
 
-    def __init__(self, spec: specs.Lamb, parameters: Iterable[Tensor]) -> None:
-        super().__init__(parameters, {"lr": spec.learning_rate})
+    def __init__(self, spec: specs.Lamb, parameters: Iterable[Any]) -> None:
+        super().__init__(parameters, {"lr": spec.learning_rate, "weight_decay": spec.decay})
         self.spec = spec
 
     def start(self, weight: Tensor) -> dict[str, Tensor]:
@@ -83,13 +82,13 @@ class Lamb(Layerwise):
         count = torch.zeros((), device=weight.device)
         return {"count": count, "mean": torch.zeros_like(weight), "square": torch.zeros_like(weight)}
 
-    def move(self, weight: Tensor, gradient: Tensor, state: dict[str, Tensor], rate: float) -> None:
+    def move(self, weight: Tensor, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
         spec, count = self.spec, state["count"].add_(1).double()
         state["mean"].mul_(spec.beta1).add_(gradient, alpha=1 - spec.beta1)
         state["square"].mul_(spec.beta2).addcmul_(gradient, gradient, value=1 - spec.beta2)
         root = (state["square"] / (1 - spec.beta2**count)).sqrt_() + spec.epsilon
-        move = state["mean"] / (1 - spec.beta1**count) / root + spec.decay * weight
-        weight.sub_(rate * _ratio(_norm(weight), _norm(move)) * move)
+        move = state["mean"] / (1 - spec.beta1**count) / root + group["weight_decay"] * weight
+        weight.sub_(group["lr"] * _ratio(_norm(weight), _norm(move)) * move)
 
 
 def _norm(tensor: Tensor) -> Tensor:

@@ -34,9 +34,9 @@ from suite.worker.frameworks.pytorch.device import (
     set_fp32,
     take_threads,
 )
-from suite.worker.frameworks.pytorch.optimizer import optimizer
+from suite.worker.frameworks.pytorch.optimizer import find_decays, kernels_of, optimizer
 from workloads.data.dataset import Array
-from workloads.recipes import OF_LAYERS
+from workloads.defaults.pytorch import join
 from workloads.spec import WorkloadSpec
 
 __all__ = (
@@ -78,7 +78,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         **take_threads(cell),
         **fp32,
         "memory_format": "contiguous" if cell.layout == "channels-first" else "channels_last",
-        "optimizer": "fused" if cell.recipe not in OF_LAYERS else "per tensor",
+        "optimizer": kernels_of(cell),
         **(_on_cuda(cell) if device == "cuda" else {}),
     }
 
@@ -101,13 +101,14 @@ class Training:
         del seed  # dropout draws from the global generator, which `prepare` seeds
         self.cell, self.module, self.device = cell, module, device
         self.model = build(module, cell, spec, NUMBERS[cell.precision], dropout, device)
+        decays = find_decays(module, self.model, spec)
         module.import_weights(self.model, weights)
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        self.optimizer = optimizer(spec, parameters)
+        self.optimizer = optimizer(spec, parameters, decays=decays)
         self.scaler = None
         if cell.precision == "fp16":
             self.scaler = torch.amp.GradScaler(device, init_scale=LOSS_SCALE, growth_interval=LOSS_SCALE_GROWTH_STEPS)
-        self.rates, self.steps = rates, 0
+        self.rates, self.steps = spec.optimizer.rates if rates is None else rates, 0
         # In the memory of a CUDA graph they would not outlive the next part of the batch.
         self.keeps_gradients = device == "cuda" and cell.compile == "max" and cell.accumulate > 1
         if self.keeps_gradients:
@@ -240,7 +241,7 @@ class Training:
     def logits(self, batch: Batch) -> Array:
         """The model's output, on the host."""
         with torch.no_grad(), _autocast(self.cell, self.device):
-            return self.model(batch[0]).double().cpu().numpy()
+            return join(self.model(batch[0])).double().cpu().numpy()
 
     def _forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         with _autocast(self.cell, self.device):

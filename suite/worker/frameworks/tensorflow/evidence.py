@@ -14,6 +14,7 @@ from suite.worker.evidence.owners import once, part
 from suite.worker.frameworks.tensorflow.constants import exact
 from suite.worker.frameworks.tensorflow.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
 from workloads.data.dataset import Array
+from workloads.defaults.tensorflow import join
 from workloads.dropout.tensorflow import turn_off
 
 
@@ -53,8 +54,7 @@ def explain_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     scale = float(getattr(training.optimizer, "dynamic_scale", 1.0))
     loss, gradients = training.explained(*batch)
-    names = training.module.variables(training.model)
-    return float(loss), {name: gradient.numpy() / scale for name, gradient in zip(names, gradients, strict=True)}
+    return float(loss), {name: gradient / scale for name, gradient in training.named(gradients).items()}
 
 
 def updates(training: Any) -> int | None:
@@ -71,7 +71,7 @@ def draws(training: Any, batch: Any, count: int) -> tuple[Array, dict[str, Array
 
     def forward(inputs: tf.Tensor) -> Any:
         with calls(training, of=lambda x: tf.cast(part(x), tf.float32) if isinstance(x, tf.Tensor) else None) as called:
-            logits = tf.cast(training.model(inputs, training=True), tf.float64)
+            logits = tf.cast(join(training.model(inputs, training=True)), tf.float64)
         return logits, once(called)
 
     compiled = tf.function(forward, autograph=False)

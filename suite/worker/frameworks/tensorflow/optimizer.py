@@ -2,29 +2,39 @@
 
 Keras' own SGD keeps the rate inside the velocity and has no coupled L2; its Adam and AdamW add epsilon before the bias
 correction, and AdamW decays every tensor unless told their names. The optimizers below state the spec's formulas, and
-take TensorFlow's fused kernels for them; only SGD's L2 and AdamW's decay are passes of their own over the weights.
+take TensorFlow's fused kernels for them; L2, AdamW's decay and RMSprop are passes of their own over the weights.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import ModuleType
+
 import keras
 import tensorflow as tf
 
-from suite.worker.frameworks.tensorflow import layerwise as tensorflow_layerwise
-from suite.worker.frameworks.tensorflow.layerwise import Rated
+from suite.worker.frameworks.tensorflow.layerwise import Lamb, Lars, Rated
 from workloads import spec as specs
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
 
-def optimizer(spec: WorkloadSpec, rates: Array | None) -> keras.optimizers.Optimizer:
-    """The spec's optimizer; ``rates`` are the learning rates of all steps, where they are not its one."""
-    config = spec.optimizer
-    if isinstance(config, specs.LAYERWISE):
-        return tensorflow_layerwise.optimizer(config, rates)
-    if isinstance(config, specs.Sgd):
-        return Sgd(config, rates)
-    return AdamW(config, rates) if isinstance(config, specs.AdamW) else Adam(config, rates)
+def find_decays(module: ModuleType, model: keras.Model, spec: WorkloadSpec) -> dict[int, float]:
+    """The decay of each variable by its ``id``, as that of the spec's tensor."""
+    decays, variables = spec.decays, module.variables(model)
+    return {id(variable): decays[name] for name, variable in variables.items() if name in decays}
+
+
+def optimizer(
+    spec: WorkloadSpec, rates: Array | None, decays: Mapping[int, float] | None = None
+) -> keras.optimizers.Optimizer:
+    """The spec's optimizer; ``rates`` are the learning rates of all steps, where they are not its own.
+
+    ``decays`` are those of `find_decays`.
+    """
+    kinds = (Sgd, Adam, AdamW, RmsProp, Adagrad, Lars, Lamb)
+    kind = {each.__name__: each for each in kinds}[type(spec.optimizer).__name__]
+    return kind(spec.optimizer, rates, decays)
 
 
 class Sgd(Rated):
@@ -38,13 +48,14 @@ class Sgd(Rated):
 
     def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
         del learning_rate  # Keras' own
-        dtype = gradient.dtype
+        index, dtype = self._get_variable_index(variable), gradient.dtype
         tf.raw_ops.ResourceApplyMomentum(
             var=variable.handle,
-            accum=self.velocities[self._get_variable_index(variable)].handle,
+            accum=self.velocities[index].handle,
             lr=self.rate_now(dtype),
-            grad=gradient + self.spec.l2 * tf.convert_to_tensor(variable),
+            grad=gradient + self.decays[index] * tf.convert_to_tensor(variable),
             momentum=tf.constant(self.spec.momentum, dtype),
+            use_nesterov=self.spec.nesterov,
         )
 
 
@@ -83,7 +94,49 @@ class AdamW(Adam):
     spec: specs.AdamW
 
     def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
-        if len(variable.shape) > 1:  # no bias and no scale
-            decay = self.rate_now(gradient.dtype) * self.spec.decay
-            variable.assign_sub(decay * tf.convert_to_tensor(variable))
+        if decay := self.decays[self._get_variable_index(variable)]:
+            variable.assign_sub(self.rate_now(gradient.dtype) * decay * tf.convert_to_tensor(variable))
         super().update_step(gradient, variable, learning_rate)
+
+
+class RmsProp(Rated):
+    """`workloads.spec.RmsProp` as a Keras optimizer, by operations: TensorFlow's kernel has epsilon in the root."""
+
+    spec: specs.RmsProp
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        super().build(variables)
+        self.squares, self.velocities = self.add_optimizer_variables(variables, ["square", "velocity"])
+
+    def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
+        del learning_rate  # as in Sgd
+        index, spec, value = self._get_variable_index(variable), self.spec, tf.convert_to_tensor
+        square, velocity = self.squares[index], self.velocities[index]
+        coupled = gradient + self.decays[index] * value(variable)
+        square.assign(spec.rho * value(square) + (1 - spec.rho) * tf.square(coupled))
+        velocity.assign(spec.momentum * value(velocity) + coupled / (tf.sqrt(value(square)) + spec.epsilon))
+        variable.assign_sub(self.rate_now(gradient.dtype) * value(velocity))
+
+
+class Adagrad(Rated):
+    """`workloads.spec.Adagrad` as a Keras optimizer."""
+
+    spec: specs.Adagrad
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        super().build(variables)
+        self.sums = self.add_optimizer_variables(variables, "sum", initializer=self._start)
+
+    def _start(self, shape: tuple[int, ...], dtype: str) -> tf.Tensor:
+        return tf.constant(self.spec.start, dtype, shape)  # which Keras' own initializer rounds to float32
+
+    def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
+        del learning_rate  # as in Sgd
+        index, dtype = self._get_variable_index(variable), gradient.dtype
+        tf.raw_ops.ResourceApplyAdagradV2(
+            var=variable.handle,
+            accum=self.sums[index].handle,
+            lr=self.rate_now(dtype),
+            epsilon=tf.constant(self.spec.epsilon, dtype),
+            grad=gradient + self.decays[index] * tf.convert_to_tensor(variable),
+        )

@@ -15,7 +15,7 @@ from workloads.data.dataset import Array
 
 def count_trained(training: Any) -> int:
     """How many parameters the optimizer moves."""
-    return sum(int(np.prod(variable.shape)) for variable in training.model.trainable_variables)
+    return sum(int(np.prod(variable.shape)) for variable in training.trained)
 
 
 @contextmanager
@@ -99,7 +99,9 @@ def gradients(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     shares = tape.gradient(loss, [variable.value for variable in names.values()])
     zeros = [np.zeros(variable.shape) for variable in names.values()]
     arrays = [zero if g is None else tf.convert_to_tensor(g).numpy() for g, zero in zip(shares, zeros, strict=True)]
-    return float(loss), dict(zip(names, arrays, strict=True))
+    trained = {id(variable) for variable in training.trained}
+    each = zip(names.items(), arrays, zeros, strict=True)
+    return float(loss), {name: own if id(variable) in trained else zero for (name, variable), own, zero in each}
 
 
 def parameters_by_layer(training: Any) -> dict[str, list[Array]]:

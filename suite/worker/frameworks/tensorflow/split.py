@@ -118,6 +118,7 @@ class Training(single.Training):
         layers = enumerate(module.stages(self.model))
         self.model = Model([Stage(own, places[number % len(places)]) for number, own in layers])
         module.import_weights(self.model, weights)
+        self.trained = self.model.trainable_variables
         self.optimizer = Optimizers(self.model.stages, spec, rates)
         self.ranks = ranks
 

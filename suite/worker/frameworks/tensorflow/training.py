@@ -32,9 +32,10 @@ from suite.worker.frameworks.tensorflow.device import (
     synchronise,
     take_threads,
 )
-from suite.worker.frameworks.tensorflow.optimizer import optimizer
+from suite.worker.frameworks.tensorflow.optimizer import find_decays, optimizer
 from workloads.data.dataset import Array
-from workloads.spec import WorkloadSpec, read_declaration
+from workloads.defaults.tensorflow import join
+from workloads.spec import FROZEN, WorkloadSpec, read_declaration
 
 __all__ = (
     "DISTRIBUTIONS", "NUMBERS", "Training", "convolution", "installation", "memory", "multiplication", "out_of_memory",
@@ -98,12 +99,14 @@ class Training:
         with tf.device(place(device)):
             self.model = build(module, cell, spec, NUMBERS[cell.precision], dropout, device)
             module.import_weights(self.model, weights)
-            self.optimizer = optimizer(spec, rates)
+            decays = find_decays(module, self.model, spec)
+            self.trained = [each for each in self.model.trainable_variables if decays.get(id(each)) != FROZEN]
+            self.optimizer = optimizer(spec, rates, decays)
             if cell.precision == "fp16":
                 self.optimizer = keras.optimizers.LossScaleOptimizer(
                     self.optimizer, initial_scale=LOSS_SCALE, dynamic_growth_steps=LOSS_SCALE_GROWTH_STEPS
                 )
-            self.optimizer.build(self.model.trainable_variables)
+            self.optimizer.build(self.trained)
         self.function = tf.function(self._step, jit_compile=COMPILE_MODES[cell.compile], autograph=False)
         self.explained = tf.function(self._update, jit_compile=COMPILE_MODES[cell.compile], autograph=False)
         self.scores = tf.function(self._scores, jit_compile=COMPILE_MODES[cell.compile], autograph=False)
@@ -136,7 +139,7 @@ class Training:
             parts = [(inputs[at : at + size], labels[at : at + size]) for at in range(0, count * size, size)]
         losses, gradients = zip(*(self._loss_and_gradients(x, y, scaled=True) for x, y in parts), strict=True)
         means = [tf.add_n(shares) / count if count > 1 else shares[0] for shares in zip(*gradients, strict=True)]
-        self.optimizer.apply(means, self.model.trainable_variables)
+        self.optimizer.apply(means, self.trained)
         return tf.add_n(losses) / count if count > 1 else losses[0], means
 
     def step(self, batch: Batch) -> tf.Tensor:
@@ -185,12 +188,17 @@ class Training:
     def gradients(self, batch: Batch) -> tuple[float, dict[str, Array]]:
         """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""
         loss, gradients = tf.function(self._loss_and_gradients, autograph=False)(*batch)
-        names = self.module.variables(self.model)
-        return float(loss), {name: gradient.numpy() for name, gradient in zip(names, gradients, strict=True)}
+        return float(loss), self.named(gradients)
+
+    def named(self, gradients: list[tf.Tensor]) -> dict[str, Array]:
+        """The gradients of a step by canonical names, on the host; zeros for a tensor that is not trained."""
+        own = {id(variable): gradient for variable, gradient in zip(self.trained, gradients, strict=True)}
+        variables = self.module.variables(self.model)
+        return {name: own.get(id(each), tf.zeros_like(each)).numpy() for name, each in variables.items()}
 
     def logits(self, batch: Batch) -> Array:
         """The model's output, on the host."""
-        return tf.cast(self.model(batch[0], training=True), tf.float64).numpy()
+        return tf.cast(join(self.model(batch[0], training=True)), tf.float64).numpy()
 
     def _loss_and_gradients(
         self, inputs: tf.Tensor, labels: tf.Tensor, scaled: bool = False
@@ -198,7 +206,7 @@ class Training:
         with tf.GradientTape() as tape:
             loss = self.module.loss(self.model, inputs, labels)
             differentiated = self.optimizer.scale_loss(loss) if scaled else loss
-        gradients = tape.gradient(differentiated, self.model.trainable_variables)
+        gradients = tape.gradient(differentiated, self.trained)
         # An embedding's gradient comes as slices; the spec's optimizers move every row in every step.
         return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
 

@@ -1,0 +1,196 @@
+"""Every optimizer that a spec can name, with all that it may have besides, is one formula in all three frameworks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from suite.plan.cell import Cell
+from suite.worker.evidence.optimizer import Formula, deviation
+from suite.worker.frameworks import UnsupportedError, check, mark_tensors, read_mark
+from tests.frameworks import (
+    PAIRS,
+    assert_within,
+    batches,
+    distances,
+    each_framework,
+    narrow,
+    needs_frameworks,
+    training,
+)
+from tests.isolation import in_own_process
+from workloads import recipes
+from workloads.data.dataset import Array
+from workloads.imdb_lstm.spec import LstmSpec
+from workloads.optimizers import as_dict
+from workloads.recipes import recipe
+from workloads.spec import Adagrad, Adam, AdamW, Lamb, Lars, RmsProp, Schedule, Sgd, Tensor, specification
+
+pytestmark = pytest.mark.usefixtures("unoptimized")
+
+STEPS = 4
+#: What a tensor may have of its own.
+OWN = {"embedding/table": {"frozen": True}, "lstm/bias": {"decay": 0.3}, "logits/kernel": {"decay": 0.0}}
+
+
+@dataclass(frozen=True)
+class Chosen(LstmSpec):
+    """The LSTM with a frozen tensor, one that decays and one that does not."""
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        return tuple(replace(each, **OWN.get(each.name, {})) for each in super().tensors)  # type: ignore[arg-type]
+
+
+RISING, LOW = Schedule(3, warmup=2, decay="cosine", end=0.1), Schedule(2, decay="linear")
+OPTIMIZERS = {
+    "nesterov": (Sgd(0.5, 0.9, 1e-2, nesterov=True), False),
+    "rmsprop": (RmsProp(0.01, momentum=0.8, l2=1e-2, epsilon=1e-3), False),
+    "adagrad": (Adagrad(0.1, l2=1e-2, start=0.1, epsilon=1e-3), False),
+    "adagrad-from-zero": (Adagrad(0.1), False),
+    "clipped-norm": (Sgd(0.5, 0.9, 1e-2, clip_norm=0.01), False),
+    "not-clipped": (Adam(clip_norm=1e6), False),
+    "clipped-values": (AdamW(0.01, clip_value=1e-4), False),
+    "schedule": (Sgd(0.5, 0.9, 1e-2, nesterov=True, schedule=RISING), False),
+    "schedule-that-ends": (AdamW(0.01, decay=0.5, schedule=LOW), False),
+    "by-tensor-sgd": (Sgd(0.5, 0.9, 1e-1, clip_norm=0.01), True),
+    "by-tensor-adamw": (AdamW(0.01, decay=0.5, schedule=RISING), True),
+    "by-tensor-rmsprop": (RmsProp(0.01, l2=1e-1), True),
+    "by-tensor-adagrad": (Adagrad(0.1, l2=1e-1), True),
+    "by-tensor-lars": (Lars(10.0), True),
+    "by-tensor-lamb": (Lamb(1e-2, clip_norm=0.01), True),
+}
+each_optimizer = pytest.mark.parametrize("name", OPTIMIZERS)
+
+
+def spec_of(name: str) -> LstmSpec:
+    optimizer, by_tensor = OPTIMIZERS[name]
+    plain: Any = narrow("imdb_lstm")
+    return (Chosen if by_tensor else LstmSpec)(**vars(plain) | {"optimizer": optimizer})
+
+
+@in_own_process
+def trained(name: str, framework: str) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array], int]:
+    """The weights before and after some steps, those by the formula, and how many parameters the optimizer moves."""
+    from importlib import import_module
+
+    tools, layers = (import_module(f"suite.worker.frameworks.{framework}.{file}") for file in ("evidence", "proof"))
+    spec = spec_of(name)
+    source, formula = batches(spec, 8), Formula(spec.optimizer, decays=spec.decays)
+    with training("imdb_lstm", framework, spec=spec) as running:
+        before = expected = running.weights()
+        for number in range(STEPS):
+            _, gradients = tools.explain_step(running, running.put(source[number]))
+            expected = formula.step(expected, gradients)
+        return before, running.weights(), expected, layers.count_trained(running)
+
+
+@needs_frameworks
+@each_framework
+@each_optimizer
+def test_it_is_the_spec_s_formula(name: str, framework: str) -> None:
+    before, after, expected, moved = trained(name, framework)
+    assert deviation(before, after, expected) < 1e-12
+    frozen = {"embedding/table"} if OPTIMIZERS[name][1] else set()
+    assert {tensor for tensor in before if np.array_equal(before[tensor], after[tensor])} == frozen
+    assert moved == sum(array.size for tensor, array in before.items() if tensor not in frozen)
+
+
+@needs_frameworks
+@each_optimizer
+def test_three_frameworks_train_the_same_weights(name: str) -> None:
+    after = {framework: trained(name, framework)[1] for pair in PAIRS for framework in pair}
+    for one, other in PAIRS:
+        assert_within(distances(after[one], after[other]), 1e-9)
+
+
+@pytest.mark.parametrize("framework", ["tensorflow", "jax", "pytorch"])
+@needs_frameworks
+def test_what_is_not_trained_has_no_gradient(framework: str) -> None:
+    with training("imdb_lstm", framework, spec=spec_of("by-tensor-adamw")) as running:
+        _, gradients = running.gradients(running.put(batches(spec_of("by-tensor-adamw"), 8)[0]))
+    assert {tensor for tensor, array in gradients.items() if not np.any(array)} == {"embedding/table"}
+
+
+@needs_frameworks("pytorch")
+def test_scaled_gradients_are_clipped_as_unscaled_ones() -> None:
+    """In fp16 an optimizer that divides by the scale itself sees gradients that are still scaled."""
+    import torch
+
+    from suite.worker.frameworks.pytorch.optimizer import optimizer
+
+    for options in ({"clip_norm": 0.5}, {"clip_value": 0.1}):
+        spec = replace(narrow("imdb_lstm"), optimizer=Sgd(1.0, 0.0, 0.0, **options))  # type: ignore[arg-type]
+        ends = []
+        for scale in (1.0, 8.0):
+            weight = torch.ones(4, requires_grad=True)
+            made = optimizer(spec, [weight])
+            weight.grad = scale * torch.arange(4.0)
+            made.grad_scale, made.found_inf = torch.tensor(scale), torch.tensor(0.0)  # type: ignore[attr-defined]
+            made.step()
+            ends.append(weight.detach().clone())
+        assert torch.equal(*ends)
+        assert not torch.equal(ends[0], torch.ones(4))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "factors"),
+    [
+        (Schedule(4, warmup=2), [0.5, 1, 1, 1, 1]),
+        (Schedule(4, decay="linear"), [1, 0.75, 0.5, 0.25, 0]),
+        (Schedule(4, decay="linear", end=0.2), [1, 0.8, 0.6, 0.4, 0.2]),
+        (Schedule(4, warmup=2, decay="cosine"), [0.5, 1, 1, 0.5, 0]),
+        (Schedule(2, decay="exponential", end=0.01), [1, 0.1, 0.01]),
+        (Schedule(3, milestones=(1, 3), gamma=0.5), [1, 0.5, 0.5, 0.25]),
+    ],
+)
+def test_a_schedule_is_factors_of_the_rate_and_its_last_stays(schedule: Schedule, factors: list[float]) -> None:
+    rates = Adam(0.1, schedule=schedule).rates
+    assert rates is not None
+    assert np.asarray(rates) == pytest.approx(0.1 * np.array(factors))
+    assert rates[100] == rates[len(factors) - 1]
+
+
+def test_a_workload_s_schedule_is_a_part_of_its_recipes() -> None:
+    spec = replace(specification("imdb_lstm"), optimizer=Adam(0.1, schedule=Schedule(4, decay="linear")))
+    assert recipe("study", spec).rates(6) == pytest.approx([0.1, 0.075, 0.05, 0.025, 0, 0])
+
+
+def test_what_is_not_used_changes_no_digest() -> None:
+    """Digests are in stored records, so that a field that came later is in none of theirs."""
+    assert as_dict(Sgd(0.1, 0.9, 0.0)) == {"learning_rate": 0.1, "momentum": 0.9, "l2": 0.0}
+    assert as_dict(Tensor("a", (2,))).keys() == {"name", "shape", "bound", "offset", "offset_from", "offset_to"}
+    assert as_dict(recipes.recipe("study", specification("imdb_lstm")))["decay"] is False
+    plain, chosen = spec_of("nesterov"), spec_of("by-tensor-sgd")
+    assert plain.digest != replace(plain, optimizer=replace(plain.optimizer, nesterov=False)).digest
+    assert chosen.digest != LstmSpec(**vars(chosen)).digest
+
+
+def test_a_mark_is_known_by_its_values_and_tensors_that_differ_cannot_share_a_place() -> None:
+    spec = spec_of("by-tensor-sgd")
+    marks = mark_tensors(spec)
+    assert {name: read_mark(spec, array.min(), array.max(), 9.0) for name, array in marks.items()} == spec.decays
+    assert read_mark(spec, -0.3, 0.2, 9.0) == 9.0
+    with pytest.raises(ValueError, match="differ in decay"):
+        read_mark(spec, 1.0, 2.0, 9.0)
+    assert not mark_tensors(spec_of("nesterov"))
+
+
+def test_what_no_interface_and_no_strategy_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("suite.worker.frameworks.specification", lambda *_: spec_of("clipped-norm"))
+    check(Cell("imdb_lstm", "pytorch"), "cpu")
+    for cell in (Cell("imdb_lstm", "pytorch", devices=2), Cell("imdb_lstm", "jax", interface="nnx")):
+        with pytest.raises(UnsupportedError, match="one device"):
+            check(cell, "cpu")
+
+
+def test_settings_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match="not both"):
+        Adam(clip_norm=1.0, clip_value=1.0)
+    with pytest.raises(ValueError, match="constant, linear"):
+        Schedule(4, decay="slow")
+    with pytest.raises(ValueError, match="write AdamW"):
+        _ = Chosen(**vars(narrow("imdb_lstm"))).decays
