@@ -9,7 +9,6 @@ from datetime import datetime
 from itertools import accumulate, groupby, pairwise, zip_longest
 from operator import itemgetter
 
-from suite.analysis.statistics.multiple_testing import standing
 from suite.plan.blocks import framework_of_control
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, REPEAT, SEQUENTIAL
@@ -176,6 +175,8 @@ def stopping(run: Submission) -> Iterator[Problem]:
     """A run with a budget stopped when its own rule says, computed again from its launches."""
     if run.run.get("design") != SEQUENTIAL:
         return
+    from suite.analysis.statistics.multiple_testing import standing  # SciPy, which no other run needs
+
     budget_s = _budget_s(run)
     records = sorted(run.launches.values(), key=lambda record: record.block)
     last = max(record.block for record in records)
