@@ -74,7 +74,7 @@ _WORDS = (
     "avx512_core_fp16 avx512_core_amx avx512_e1 avx512_e4 avx10_1_512 prefer_ymm haswell skylakex zen "
     "sapphirerapids cooperlake ring collnet collnetdirect collnetchain nvls nvlstree pat simple ll ll128 init coll "
     "p2p shm net graph tuning env alloc loc nvl pix pxb phb sys parallel group lazy eager pci_bus_id fastest_first "
-    "platform bfc cuda_malloc_async cudamallocasync native backend expandable_segments max_split_size_mb "
+    "platform bfc cuda_malloc_async cudamallocasync cuda_async native backend expandable_segments max_split_size_mb "
     "garbage_collection_threshold roundup_power2_divisions pinned_use_cuda_host_register "
     "pinned_num_register_threads per_process_memory_fraction pinned_use_background_threads gpu_private gpu_shared "
     "global aten triton cutlass cpp subprocess fork spawn ieee tf32x3 performant background_thread dirty_decay_ms "

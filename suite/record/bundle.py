@@ -26,13 +26,13 @@ SUFFIX = ".bundle"
 
 #: The members, and bytes of each at most when it is decompressed.
 ABOUT, LAUNCHES = "about.json", "launches.jsonl"
-MEMBERS = {ABOUT: 1 << 20, LAUNCHES: 24 << 20}
+MEMBERS = {ABOUT: 1 << 20, LAUNCHES: 16 << 20}
 #: Bytes of a bundle, at most: it lies in git. And its lines: the description of the run, and its launches.
-LARGEST, LINES_MOST = 8 << 20, 2001
+LARGEST, LINES_MOST = 8 << 20, 641
 #: Bytes of memory that a byte of text, a further value, an object and a list take at most once they are decoded.
 BYTE, COSTS = 4, {b",": 120, b"{": 290, b"[": 120}
 #: What a line may take, and all launches together. Published launches take 0.1 to 0.3 MB.
-LINE_TAKES, LAUNCHES_TAKE = 4 << 20, 128 << 20
+LINE_TAKES, LAUNCHES_TAKE = 4 << 20, 80 << 20
 
 #: The records of a zip file for a member, in the directory and at the end (APPNOTE.TXT, 4.3.7, 4.3.12, 4.3.16).
 _MEMBER, _ENTRY, _END = Struct("<4s3H4s3L2H"), Struct("<4s4H4s3L5H2L"), Struct("<4s4H2LH")
@@ -139,8 +139,10 @@ def _split(content: bytes) -> dict[str, bytes]:
         head = content[at : at + _MEMBER.size]
         name = content[at + _MEMBER.size :][: int.from_bytes(head[26:28], "little")].decode("latin-1")
         if name not in MEMBERS or name in members:
-            found = f"holds {clean(name, 40)}" if head.startswith(b"PK") and name else "is no bundle"
-            raise BundleError(f"{found}; a bundle holds {' and '.join(MEMBERS)}, each once, and nothing else")
+            found = clean(name, 40) if head.startswith(b"PK") else "something else"
+            raise BundleError(
+                f"is no bundle: it holds {found}, not {' and '.join(MEMBERS)}, each once, and nothing else"
+            )
         at += _MEMBER.size + len(name)
         unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
         try:

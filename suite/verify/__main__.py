@@ -16,7 +16,6 @@ from suite.plan.command.choice import one_of
 from suite.plan.command.common import command_parser
 from suite.plan.schema import SchemaError, decode
 from suite.record.text import clean
-from suite.report.screen.markdown import escape
 from suite.verify.rule import FAILED, WARNING, Answer
 from suite.verify.rules import RULES, verify
 from workloads.data.files import read_regular
@@ -114,6 +113,8 @@ def table(path: Path) -> str:
 
 def _escape(text: str) -> str:
     """Words of a stranger in Markdown, in which nobody is called either."""
+    from suite.report.screen.markdown import escape  # pandas and SciPy, which checking a file does not need
+
     return escape(clean(text, 500)).replace("@", "(at)")
 
 

@@ -15,14 +15,15 @@ import subprocess
 import sys
 import unicodedata
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from suite.record import bundle as module
 from suite.record.bundle import ABOUT, LARGEST, LAUNCHES, LAUNCHES_TAKE, LINES_MOST, MEMBERS
+from suite.verify.rules import verify
 from tests.documents import ROOT
 from tests.submit.tampering import Line, bundle, container, honest, members
 
@@ -166,7 +167,7 @@ def names(line: Line, number: int) -> None:
 def largest(path: Path, held: Held) -> Path:
     """As much in as many launches as a bundle may have, half of it in what has no schema."""
     each = LAUNCHES_TAKE // LINES_MOST
-    filler = {"a": [[] for _ in range(each // 2 // 500)], "b": list(range(each // 2 // 160))}
+    filler = {"a": [[] for _ in range(each // 1000)], "b": [0.1 + n for n in range(each // 600)]}
 
     def change(line: Line, number: int) -> None:
         cells(line, number)
@@ -353,6 +354,34 @@ def test_a_hostile_file_is_answered_within_bounds(
     assert "not reached" not in rules.values() or expected != JUDGED
 
 
+def count_calls(path: Path) -> int:
+    """How many functions are called while a file is checked."""
+    calls = 0
+
+    def count(_frame: object, event: str, _value: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    verify(path)  # which fills what is cached
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        verify(path)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+@pytest.mark.parametrize("change", [cells, blocks, names])
+def test_twice_as_many_launches_take_twice_as_long(
+    change: Callable[[Line, int], None], held: Held, tmp_path: Path
+) -> None:
+    one, two = (
+        count_calls(many(tmp_path / f"{n}.bundle", held, n, change, repeats=True, launches=999)) for n in (60, 120)
+    )
+    assert two < 2.1 * one
+
+
 def test_the_honest_bundle_is_accepted(
     server: Callable[[Path], tuple[Any, str, int]], held: Held, tmp_path: Path
 ) -> None:
@@ -361,9 +390,6 @@ def test_the_honest_bundle_is_accepted(
 
 
 def test_the_largest_file_is_near_the_bounds(held: Held, tmp_path: Path) -> None:
-    from suite.record import bundle as module
-
     texts = members(largest(tmp_path / "a.bundle", held))
     takes = sum(map(module._takes, texts[LAUNCHES].split(b"\n")))
     assert 0.7 * LAUNCHES_TAKE < takes <= LAUNCHES_TAKE
-    assert zlib.crc32(texts[LAUNCHES])
