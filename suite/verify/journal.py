@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, groupby, pairwise, zip_longest
 from operator import itemgetter
+from typing import TypeVar
 
 from suite.plan.blocks import framework_of_control
 from suite.plan.cell import Cell
@@ -17,6 +18,8 @@ from suite.session.planning.repeats import Done, has_control, is_due, is_repeata
 from suite.session.planning.stopping import is_spent
 from suite.session.resume import cells_digest
 from suite.verify.rule import AGAIN, FAILED, WARNING, Problem, Submission
+
+Item = TypeVar("Item")
 
 #: The tries that failed and were made again, over all launches, at most.
 TRIES_MOST = 1 / 3
@@ -166,18 +169,18 @@ def order(run: Submission) -> Iterator[Problem]:
         return  # which rule `complete` tells
     elif info.get("design") == SEQUENTIAL and len(blocks) > LAST_LOOK:
         return  # which rule `stopping` tells
-    elif wrong := _why_unshuffled(blocks, info["seed"]):
+    elif wrong := _why_unshuffled(blocks, info["seed"], not has_control(run.header)):
         yield Problem(FAILED, wrong, AGAIN)
 
 
-def _why_unshuffled(blocks: dict[int, list[tuple[Cell, int]]], seed: object) -> str:
+def _why_unshuffled(blocks: dict[int, list[tuple[Cell, int]]], seed: int, may_lack: bool) -> str:
     """Why the blocks cannot be shuffles of one list by this seed, in words; empty if they are.
 
-    The list is what the first block becomes when its shuffle is undone: the control's cells come last in it.
+    The list is what the first block becomes when its shuffle is undone: the control's cells come last in it. They were
+    shuffled and left out where the run ``may_lack`` them, since it had been begun without.
     """
     first, shuffled = min(blocks), blocks[min(blocks)]
-    numbers = list(range(len(shuffled)))
-    random.Random(f"{seed}/{first}").shuffle(numbers)  # noqa: S311 - an order, not a secret
+    numbers = _shuffle(range(len(shuffled)), seed, first)
     planned = [each for _, each in sorted(zip(numbers, shuffled, strict=True), key=itemgetter(0))]
     cells = [cell for cell, copy in planned if not copy]
     controls = [cell for cell, copy in planned if copy]
@@ -186,13 +189,19 @@ def _why_unshuffled(blocks: dict[int, list[tuple[Cell, int]]], seed: object) -> 
         controls and controls != [cell for cell in cells if cell.framework == twice]
     ):
         return f"the order of block {first} is not one that seed {seed} gives"
+    lists = [planned, [*planned, *((cell, 1) for cell in cells if cell.framework == twice)]][: 1 + may_lack]
     for block, ran in blocks.items():
-        expected = list(planned)
-        random.Random(f"{seed}/{block}").shuffle(expected)  # noqa: S311
         there = set(ran)
-        if [each for each in expected if each in there] != ran:
+        if not any([each for each in _shuffle(of_block, seed, block) if each in there] == ran for of_block in lists):
             return f"the order of block {block} is not the one that seed {seed} gives"
     return ""
+
+
+def _shuffle(items: Iterable[Item], seed: int, block: int) -> list[Item]:
+    """The items in the order that a run with this seed gives them in a block."""
+    order = list(items)
+    random.Random(f"{seed}/{block}").shuffle(order)  # noqa: S311 - an order, not a secret
+    return order
 
 
 def stopping(run: Submission) -> Iterator[Problem]:

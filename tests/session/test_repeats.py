@@ -83,6 +83,20 @@ def test_a_run_that_was_killed_goes_on_with_the_repeats_that_are_due(suite: Suit
     assert order_of(suite) == whole
 
 
+def test_a_run_that_is_tested_only_after_it_went_on_measures_again_from_then_on(suite: Suite, tmp_path: Path) -> None:
+    from tests.submit.test_sessions import alarms
+
+    suite.first = DISTURBS.format(rule="record.cell.framework == 'jax' and record.launch in (1, 4)")
+    suite("suite", *ARGUMENTS, "--launches=2")
+    done = suite("suite", *ARGUMENTS, f"--launches={LEAST_TESTED}", "--resume")
+    assert done.status == 0, done.output
+    ran = order_of(suite)
+    assert [one for one in ran if int(one.split()[1]) >= CONTROL] == [f"jax {REPEAT + 4}"], "and there is no control"
+    assert len(ran) == 2 * LEAST_TESTED + 1
+    suite.first = ""
+    assert "rule" not in str(alarms(done, tmp_path)), "the readings of stand-ins say nothing"
+
+
 def test_what_is_due_again_follows_from_the_records_alone() -> None:
     held = launched(2)
     jax = next(record.cell for record in held if record.cell.framework == "jax")

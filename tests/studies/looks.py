@@ -1,8 +1,9 @@
 """How often is a run wrong whose number of launches is raised until something is decided? It is simulated and printed.
 
-Answers of six comparisons, between three equal frameworks in two workloads, whose launches scatter by 15 or by 5 %. Somebody looks
-after 6, 8, 10, ... and 20 launches, by what the suite itself says of the records of these launches, and stops as soon as anything is called faster or
-slower. ``python -m tests.studies.looks --write`` puts what it prints into docs/method.md. Ten minutes on one core.
+Answers of six comparisons, between three equal frameworks in two workloads, whose launches scatter by 15 or by 5 %.
+Somebody looks after 6, 8, 10, ... and 20 launches, by what the suite itself says of the records of these launches, and
+stops as soon as anything is called faster or slower. ``python -m tests.studies.looks --write`` puts what it prints into
+docs/method.md. A quarter of an hour on one core.
 """
 
 # ruff: noqa: T201 - a command that prints

@@ -33,7 +33,8 @@ def each(line: Line, path: str, value: Any) -> None:
     *way, last = path.split(".")
     place: Any = line
     for step in way:
-        place = place[step] = copy.copy(place[step])
+        place[step] = copy.copy(place[step])
+        place = place[step]
     if value is ...:
         del place[last]
     else:

@@ -44,9 +44,14 @@ def test_a_session_raises_no_alarm(arguments: tuple[str, ...], suite: Suite, tmp
     assert alarms(done, tmp_path) == {}
 
 
-def test_a_session_that_went_on_with_more_launches_raises_no_alarm(suite: Suite, tmp_path: Path) -> None:
-    suite("suite", *SMALL, "--launches=2")
-    done = suite("suite", *SMALL, "--launches=3", "--resume")
+@pytest.mark.parametrize("numbers", [(2, 3), (2, 6), (1, 2, 6), (6, 7)])
+def test_a_session_that_went_on_with_more_launches_raises_no_alarm(
+    numbers: tuple[int, ...], suite: Suite, tmp_path: Path
+) -> None:
+    suite("suite", *SMALL, f"--launches={numbers[0]}")
+    for number in numbers[1:]:
+        done = suite("suite", *SMALL, f"--launches={number}", "--resume")
+        assert ("Its test is that of 6 launches" in done.output) == (number > 6)
     assert alarms(done, tmp_path) == {}
 
 
