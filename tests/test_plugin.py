@@ -19,7 +19,7 @@ from suite.plan.matrix import matrix
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK
 from suite.session.journal import read
 from tests.processes import assert_public
-from tests.sessions import ROOT, Suite, records_of
+from tests.sessions import ROOT, Suite, records_of, refused
 
 SMOKE = matrix("smoke")
 WORKLOADS = {cell.workload for cell in SMOKE.cells}
@@ -192,3 +192,65 @@ def test_a_small_cell_is_really_measured_and_saved(suite: Suite) -> None:
     assert record.identity
     assert record.run["position"] == 0
     assert suite.folder.name not in json.dumps(done.saved)
+
+
+#: A stand-in for a plugin of the user's: pytest-timeout, or one that warns while pytest starts, as pytest-asyncio does.
+TIMEOUT = """
+def pytest_addoption(parser):
+    parser.addoption("--timeout", type=float)
+    parser.addini("timeout", "seconds")
+"""
+WARNS = """
+import warnings
+def pytest_configure(config): warnings.warn("a scope is not set", DeprecationWarning)
+"""
+
+
+def with_plugin(suite: Suite, name: str, code: str) -> None:
+    (suite.folder / f"{name}.py").write_text(code)
+    suite.first = f"import sys; sys.path.insert(0, {str(suite.folder)!r})"
+
+
+@pytest.mark.parametrize(
+    ("how", "arguments"),
+    [
+        ("PYTEST_TIMEOUT", {"PYTEST_TIMEOUT": "60"}), ("--timeout", ["--timeout=60"]),
+        ("the setting timeout", ["-o", "timeout=60"]),
+    ],
+)  # fmt: skip
+def test_a_limit_for_tests_is_none_for_launches(suite: Suite, how: str, arguments: dict[str, str] | list[str]) -> None:
+    with_plugin(suite, "pytest_timeout", TIMEOUT)
+    more = [] if isinstance(arguments, dict) else arguments
+    suite.environment |= arguments if isinstance(arguments, dict) else {}
+    refused(suite("suite", "-p", "pytest_timeout", *more), f"{how} lets pytest-timeout end launches after 60")
+
+
+def test_a_limit_of_zero_is_none(suite: Suite) -> None:
+    with_plugin(suite, "pytest_timeout", TIMEOUT)
+    suite.environment["PYTEST_TIMEOUT"] = "0"
+    done = suite("suite", "-p", "pytest_timeout", "--launches=1", "-k", "jax and imdb")
+    assert done.status == 0, done.output
+
+
+def test_without_pytest_benchmark_it_says_what_keeps_it_out(suite: Suite) -> None:
+    suite.environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    refused(suite("suite"), "unset PYTEST_DISABLE_PLUGIN_AUTOLOAD, or add -p pytest_benchmark.plugin")
+    del suite.environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"]
+    refused(suite("suite", "-p", "no:benchmark"), "leave out -p no:benchmark")
+
+
+def test_pytest_benchmark_may_be_named_where_nothing_loads_it(suite: Suite) -> None:
+    suite.environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    done = suite("suite", "-p", "pytest_benchmark.plugin", "--launches=1", "-k", "jax and imdb")
+    assert done.status == 0, done.output
+
+
+def test_a_warning_ends_no_session_of_a_users(suite: Suite) -> None:
+    """Neither while pytest starts, nor at the end, where its cache cannot be written."""
+    with_plugin(suite, "warning", WARNS)
+    (suite.folder / "file").touch()
+    cache = ["-p", "cacheprovider", "-o", f"cache_dir={suite.folder / 'file' / 'cache'}"]
+    done = suite("suite", "-p", "warning", *cache, "--launches=1", "-k", "jax and imdb", "--benchmark-save")
+    assert done.status == 0, done.output
+    assert "Traceback" not in done.output
+    assert len(done.saved) == 1

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from suite.analysis.accuracy.comparison import compare_accuracies
-from suite.analysis.records.ledger import CHECKS, find_unaccounted, problems
+from suite.analysis.records.ledger import find_unaccounted, problems
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import Row, group
 from suite.analysis.scaling.communication import exchange
@@ -169,10 +169,6 @@ def test_the_throughput_of_a_training_to_its_end_is_that_of_its_epochs() -> None
     assert problems(accounted.window(record, 1, 1.0)) == ["seconds of a window is 2, and 3 to 3 by the epoch"]
 
 
-def test_every_check_is_in_the_documentation_once() -> None:
-    assert len({check.what for check in CHECKS}) == len(CHECKS)
-
-
-def test_published_and_made_launches_of_all_kinds_raise_no_alarm() -> None:
+def test_made_launches_of_all_kinds_raise_no_alarm() -> None:
     for record in records.complete():
-        assert problems(replace(record)) == []
+        assert problems(record) == []

@@ -238,3 +238,12 @@ def test_benchmarks_of_other_tests_in_the_same_file_are_left_out_with_a_note(tmp
     loaded = load([tmp_path / "a.json"])
     assert len(loaded.launches) == 3
     assert "2 benchmarks of other tests" in loaded.notes[0]
+
+
+@pytest.mark.parametrize("name", ["0001_a.json", "a.jsonl"])
+def test_a_byte_order_mark_is_read_over(name: str, tmp_path: Path) -> None:
+    write = records.save if name.endswith(".json") else records.journal
+    path = write(tmp_path / name, records.launches())
+    plain = load([path]).launches
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert load([path]).launches == plain

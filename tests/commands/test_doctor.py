@@ -205,6 +205,19 @@ def test_an_interpreter_without_the_framework_answers_so(monkeypatch: pytest.Mon
     assert answer == {"lack": NOT_INSTALLED, "error": "is not installed (no module named torch)"}
 
 
+@needs_frameworks("jax")
+def test_a_variable_that_hides_all_devices_is_no_broken_installation() -> None:
+    code = "import json; from suite.doctor.probes import installation; print(json.dumps(installation('jax')))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=os.environ | {"JAX_PLATFORMS": "cuda", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    answer = json.loads(done.stdout)
+    assert answer["error"] == "JAX_PLATFORMS is 'cuda', and JAX finds no such device here"
+    (finding, *_) = frameworks({"jax": answer}, None)
+    assert (finding.status, finding.mend) == (WARNING, "unset it")
+
+
 def test_an_accelerator_that_the_suite_does_not_support_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

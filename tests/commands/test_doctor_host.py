@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from suite.doctor import checks
-from suite.doctor.checks import host
+from suite.doctor.checks import WARNING, host
 from suite.monitor.background import Background
 
 
@@ -42,3 +42,18 @@ def test_an_idle_host_is_told_nothing_of_load(monkeypatch: pytest.MonkeyPatch) -
     assert "other processes" not in told[0]
     assert "steals 40 %" in told[1]
     assert "--wait-idle" not in told[1], "waiting does not end what a host does"
+
+
+@pytest.mark.parametrize(
+    ("room", "words"),
+    [(None, "is missing"), ((64_000_000, 60_000_000), "60 of 64 MB left"), ((2**33, 2**20), "1 of 8590 MB left"),
+     ((2**31, 2**31), "")],
+)  # fmt: skip
+def test_little_shared_memory_is_named(
+    room: tuple[int, int] | None, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "measure", lambda: Background(0.0, 2))
+    monkeypatch.setattr(checks, "shared_memory", lambda: room)
+    found = [finding for finding in checks.host() if "/dev/shm" in finding.text]
+    assert [finding.status for finding in found] == [WARNING] * bool(words)
+    assert all(words in finding.text and "--shm-size" in finding.mend for finding in found)

@@ -1,22 +1,33 @@
-"""The table of rules in docs/submit.md is made from the rules: ``UPDATE_GOLDEN=1 pytest tests/docs`` writes it anew."""
+"""Tables of the documentation that are made from declarations: ``UPDATE_GOLDEN=1 pytest tests/docs`` writes them anew."""
 
 from __future__ import annotations
 
 import os
 import re
 
+import pytest
+
+from suite.analysis.records.ledger import CHECKS
 from suite.verify.rules import RULES
 from tests.documents import ROOT
 
-PAGE = ROOT / "docs" / "submit.md"
-TABLE = re.compile(r"(<!-- rules -->\n).*?(<!-- end of rules -->)", re.DOTALL)
+#: The page of each table, and its lines.
+TABLES = {
+    "rules": ("submit.md", [
+        "| | rule | reason | stops |", "| :-- | :-- | :-- | :-- |",
+        *(f"| {rule.number} | {rule.name} | {rule.reason} | {rule.stops} |" for rule in RULES),
+    ]),
+    "ledger": ("method.md", ["| check | bound |", "|:--|:--|", *(f"| {each.what} | {each.bound} |" for each in CHECKS)]),
+}  # fmt: skip
 
 
-def test_the_table_of_rules_is_the_rules() -> None:
-    lines = ["| | rule | reason | stops |", "| :-- | :-- | :-- | :-- |"]
-    lines += [f"| {rule.number} | {rule.name} | {rule.reason} | {rule.stops} |" for rule in RULES]
-    text = PAGE.read_text(encoding="utf-8")
-    made = TABLE.sub(lambda found: found[1] + "\n" + "\n".join(lines) + "\n\n" + found[2], text)
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_what_is_declared(name: str) -> None:
+    page, lines = TABLES[name]
+    path = ROOT / "docs" / page
+    text = path.read_text(encoding="utf-8")
+    table = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+    made = table.sub(lambda found: found[1] + "\n" + "\n".join(lines) + "\n\n" + found[2], text)
     if os.environ.get("UPDATE_GOLDEN"):
-        PAGE.write_text(made, encoding="utf-8")
-    assert made == PAGE.read_text(encoding="utf-8")
+        path.write_text(made, encoding="utf-8")
+    assert made == path.read_text(encoding="utf-8")

@@ -34,6 +34,15 @@ def test_a_file_says_the_same_as_the_options() -> None:
     assert found.name == "mine"
 
 
+def test_a_byte_order_mark_is_read_over() -> None:
+    """Editors of Windows write one; Python itself reads over that of a matrix in a Python file."""
+    Path("sweep.toml").write_bytes(b"\xef\xbb\xbfbatch = [32, 64]\n")
+    assert {cell.batch for cell in union_of_names(["sweep.toml"], gpu=False).cells} == {32, 64}
+    code = 'from suite.plan.cell import Cell\ndef mine(): return [Cell("imdb_lstm", "jax", batch=7)]\n'
+    Path("mine.py").write_bytes(b"\xef\xbb\xbf" + code.encode())
+    assert [cell.batch for cell in matrix("mine.py:mine").cells] == [7]
+
+
 def test_a_file_may_say_launches_windows_and_a_name() -> None:
     found = union_of_names(
         [written('launches = 6\nmin-window = 2\nname = "two-seconds"\nprecision = "bf16"')], gpu=True

@@ -59,6 +59,27 @@ def test_a_message_that_never_ends_is_not_kept(run: Callable[..., Told]) -> None
     assert kept.parts == {"compile_s": 1, "first_step_s": 2}
 
 
+def test_the_error_of_a_helper_stands_beside_what_follows_from_it(run: Callable[..., Told]) -> None:
+    told = run(
+        "send(part={'outcome': {'status': 'error', 'reason': 'no room'}})\n"
+        "send(part={'outcome': {'status': 'error', 'reason': 'a worker has ended'}})"
+    )
+    assert told.outcome == ("error", "no room")
+
+
+def test_the_parent_times_what_a_worker_says_it_took() -> None:
+    now_s = iter([9.0, 10.0, 12.5, 13.0, 20.0, 21.0, 22.0, 23.0, 24.0])
+    kept = listener.Listener({}, lambda _: None, clock=lambda: next(now_s), spawned_s=5.0)
+    for message in (
+        '{"took": "startup"}', '{"begin": "first_step"}', '{"part": {"compile_s": 1}, "took": "compile"}',
+        '{"part": {"first_step_s": 2}, "took": "first_step"}', '{"progress": "train", "samples_per_s": 1}',
+        '{"begin": "train"}', '{"progress": "train", "samples_per_s": 1}', '{"progress": "train", "samples_per_s": 1}',
+        '{"part": {}}',
+    ):  # fmt: skip
+        kept.receive(message.encode() + b"\n")
+    assert kept.seen_s == {"startup": [4.0], "first_step": [3.0], "compile": [2.5], "train": [2.0]}
+
+
 def test_progress_that_is_none_stops_nothing(run: Callable[..., Told]) -> None:
     told = run(f"for rate in ('fast', None, [], float('inf'), True): send(progress='x', samples_per_s=rate)\n{GOOD}")
     assert told.record.outcome.ok
