@@ -65,13 +65,10 @@ def _scaling(table: Table, of: str) -> Chart | None:
     rates = replace(rates, traces=[*rates.traces, *_ideals(rates)])
     others[0] = replace(others[0], traces=[*others[0].traces, Traces("rules", y=[100.0], look=DOTTED)])
     interval = charts.describe_interval(p.efficiency.blocks for each in drawn for p in each.points[1:])
-    return charts.chart(
-        group,
-        f"{naming.title_of(group, f'{of.capitalize()} scaling', by=False)}: {scaling.KEPT[of]}",
-        f"Throughput: median over launches; whisker: lowest to highest. Efficiency: {interval}.",
-        [[panel] for panel in (rates, *others)],
-        [scaling.explain(of, drawn), *scaling.on_threads(drawn), *charts.note_lines(lines)],
-    )
+    title = f"{naming.title_of(group, f'{of.capitalize()} scaling', by=False)}: {scaling.KEPT[of]}"
+    marks = f"Throughput: median over launches; whisker: lowest to highest. Efficiency: {interval}."
+    caption = [marks, scaling.explain(of, drawn), *scaling.on_threads(drawn), *charts.note_lines(lines)]
+    return charts.chart(group, title, [[panel] for panel in (rates, *others)], caption)
 
 
 def _ideals(rates: Panel) -> list[Traces]:
@@ -134,16 +131,14 @@ def to_accuracy(table: AccuracyComparison) -> Chart | None:
         Panel([], y=Axis(f"seconds to {aim}\n(lower is better)"), height=2.4),
         Panel([], y=Axis("test accuracy\n(higher is better)", low=None), height=1.7),
     ]
-    recipe = table.group.rows[0].cell.recipe
-    return charts.chart(
-        table.group,
-        naming.title_of(table.group, "Time to accuracy", [*LEARNED_OWN, *settings]),
+    caption = [
         "Median over seeds; whisker: lowest to highest. Seconds of training, without evaluation, where all seeds "
-        f"reached {aim}.",
-        [[panel] for panel in charts.sweep(lines, DEVICES, panels, ["s", "test accuracy"])],
-        [f"Recipe: {recipe}. The batch of each device stays the same, so more devices see a larger global batch."],
-        per="line",
-    )
+        f"reached {aim}. Recipe: {table.group.rows[0].cell.recipe}. The batch of each device stays the same, so more "
+        "devices see a larger global batch.",
+    ]
+    title = naming.title_of(table.group, "Time to accuracy", [*LEARNED_OWN, *settings])
+    drawn = charts.sweep(lines, DEVICES, panels, ["s", "test accuracy"])
+    return charts.chart(table.group, title, [[panel] for panel in drawn], caption, "line")
 
 
 def lines_of(table: AccuracyComparison) -> list[tuple[Cell, list[Row]]]:

@@ -59,10 +59,11 @@ def timeline(table: Table) -> Chart | None:
     return charts.chart(
         group,
         naming.title_of(group, "GPU and CPU over time" if on_gpu else "CPU and memory over time", of="when training"),
-        "One launch per cell: the one with the median throughput. A line is as high as its row at the end of the scale."
-        + " Shaded: the timed windows." * any(each.spans for each in shown),
         [[_panel(each, shown, [""] * len(names) if at else names) for at, each in enumerate(columns)]],
         [
+            "One launch per cell: the one with the median throughput. A line is as high as its row at the end of the "
+            "scale.",
+            "Shaded: the timed windows." * any(each.spans for each in shown),
             "Lines end with the last window; the process only exits after it." * (shown != recorded[:CELLS]),
             ON_GPU * on_gpu,
             f"Not drawn: {more} more cells of the table." if more else "",
