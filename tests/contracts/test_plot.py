@@ -25,7 +25,7 @@ def launch_count(table):
     rows = charts.stack_rows(table)
     counts = {y: (len(row.ok),) * 3 for y, row in rows.places.items()}
     panel = Panel(charts.bars(rows, counts, "launches"), Axis("launches (more is better)"), rows=rows)
-    return charts.rows_chart(table, panel, "Launches", "A caption of its own.")
+    return charts.rows_chart(table, panel, "Launches", ["A caption of its own."])
 '''
 
 

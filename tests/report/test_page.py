@@ -116,7 +116,7 @@ def test_every_launch_of_a_plot_says_its_cell_its_value_and_its_flags(tmp_path: 
     _, read = page(held, drawings=drawn(held, tmp_path))
     cell, rate = held[0].cell.id, figure(held[0].samples_per_s, 4)
     assert f"{cell}, launch 0, </title><script>: {rate} samples/s" in read.titles
-    assert [title for title in read.titles if title.startswith(f"{cell}: median of 2: ")]
+    assert [title for title in read.titles if title.startswith(f"{cell}: ") and "(" in title]
     assert [tag for tag, _ in read.tags].count("script") == 1
 
 

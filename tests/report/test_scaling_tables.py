@@ -19,7 +19,6 @@ from suite.compare.__main__ import main
 from suite.plan.cell import REFERENCE_STRATEGY
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Record
-from suite.report import plots
 from suite.report.plots.kinds.devices import strong, to_accuracy, weak
 from suite.report.screen import markdown
 from suite.report.tables import accuracy, columns, scaling
@@ -131,7 +130,7 @@ def test_a_comparison_writes_scaling_into_all_of_its_files(tmp_path: Path, capsy
 def test_plots_have_the_ideal_and_say_how_many_threads_a_device_has() -> None:
     table = made(several())
     for chart, words in ((weak(table), "another training"), (strong(table), "the same training")):
-        for each in (words, "ideal", "PyTorch DDP", "PyTorch FSDP", "8 with 1 device, 4 with 2 devices"):
+        for each in (words, "ideal", "PyTorch DDP", "PyTorch FSDP", "1 device: 8; 2 devices: 4"):
             assert each in said(chart)
     assert weak(made(records.launches())) is None
 

@@ -38,22 +38,16 @@ Spread = tuple[float, float, float]
 
 
 def chart(
-    group: Group,
-    title: str,
-    marks: str,
-    grid: Sequence[Sequence[Panel]],
-    notes: Iterable[str] = (),
-    *,
-    per: str = "cell",
+    group: Group, title: str, grid: Sequence[Sequence[Panel]], caption: Iterable[str], per: str = "cell"
 ) -> Chart:
     """Returns a chart whose title, subtitle and caption say all that a plot without its report needs.
 
-    ``marks`` says what is drawn, ``notes`` what else the reader must know. The subtitle counts the launches ``per``
-    cell, or per what a mark stands for.
+    The caption says what is drawn, and what else the reader must know. The subtitle counts the launches ``per`` cell,
+    or per what a mark stands for.
     """
     runs = {row.run for row in group.rows}
     last = [f"Shown: {group.part}." if group.part else "", f"Run {runs.pop()}." if len(runs) == 1 else ""]
-    return finish(Chart(title, naming.subtitle_of(group, per), [marks, *notes], grid), last)
+    return finish(Chart(title, naming.subtitle_of(group, per), list(caption), grid), last)
 
 
 def finish(made: Chart, last: Sequence[str]) -> Chart:
@@ -85,25 +79,18 @@ def stack_rows(table: Table, rows: Sequence[Row] | None = None) -> Rows:
 
 
 def rows_chart(
-    table: Table,
-    panel: Panel,
-    subject: str,
-    marks: str,
-    notes: Iterable[str] = (),
-    *,
-    left_out: str = "",
-    of: str = "of",
+    table: Table, panel: Panel, subject: str, caption: Iterable[str], *, left_out: str = "", of: str = "of"
 ) -> Chart:
-    """Returns a chart of rows, whose notes name what is unsupported, and say why other cells are ``left_out``.
+    """Returns a chart of rows, whose caption names what is unsupported, and says why other cells are ``left_out``.
 
     A row without a launch that ended well has its outcome beside it.
     """
     places = panel.rows.places if panel.rows else {}
     outcomes = {y: naming.plain(row.outcome, 60) for y, row in places.items() if not row.ok}
     group = naming.among(table, places.values())
-    more = [*notes, *naming.note_unsupported(table), *naming.note_left_out(table, group.rows, left_out)]
+    words = [*caption, *naming.note_unsupported(table), *naming.note_left_out(table, group.rows, left_out)]
     panel = replace(panel, beside=outcomes | {**panel.beside})
-    return chart(group, naming.title_of(group, subject, of=of), marks, [[panel]], more)
+    return chart(group, naming.title_of(group, subject, of=of), [[panel]], words)
 
 
 def spread_of(values: Iterable[float]) -> Spread:

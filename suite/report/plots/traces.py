@@ -56,11 +56,12 @@ class Axis:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows one below the other: by their y, with their labels, and headings over sets of them by y."""
+    """Rows one below the other, ``pitch`` inches each: by their y, with labels, and headings over sets of them by y."""
 
     places: Mapping[float, Row]
     names: Sequence[str]
     headings: Mapping[float, str] = field(default_factory=dict)
+    pitch: float = 0.32
 
 
 @dataclass(frozen=True)

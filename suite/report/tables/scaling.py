@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import NONE, figure, listing, middle
 from suite.analysis.scaling.communication import Exchange, apart
-from suite.analysis.scaling.efficiency import KINDS, WEAK, Point, Scaling
+from suite.analysis.scaling.efficiency import KINDS, STRONG, WEAK, Point, Scaling
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.ratios import Ratio
 from suite.catalog.metrics import METRICS
@@ -69,11 +69,13 @@ def _view(table: Table, kind: str, scalings: Sequence[Scaling]) -> View:
         len([name for name in names if name in kept]),
     )  # fmt: skip
     title = f"{kind.capitalize()} scaling of the {workload(group)}: {KEPT[kind]}"
-    another = kind == "strong" and any(
-        has_local_statistics(point.row.cell) for scaling in scalings for point in scaling.points
-    )
-    what = APART if another else WHAT[kind]
-    return View(title, grid, [what, *_notes(table, scalings, tested), *notes.lines])
+    return View(title, grid, [explain(kind, scalings), *_notes(table, scalings, tested), *notes.lines])
+
+
+def explain(kind: str, scalings: Iterable[Scaling]) -> str:
+    """Says what a kind of scaling keeps, and so whether it is another training than that of one device."""
+    cells = [point.row.cell for scaling in scalings for point in scaling.points]
+    return APART if kind == STRONG and any(map(has_local_statistics, cells)) else WHAT[kind]
 
 
 def _row(table: Table, scaling: Scaling, point: Point, *, own: Sequence[str], tested: bool, notes: Notes) -> list[str]:
@@ -134,10 +136,10 @@ def _notes(table: Table, scalings: Sequence[Scaling], tested: bool) -> list[str]
     else:
         few = f"; a test needs at least {LEAST}" if min(len(row.launches) for row in rows) < LEAST else ""
         lines.append(f"Significance was not tested: {launched} per cell{few}.")
-    return [*lines, *_on_threads(scalings), *_on_communication(points), *_on_instances(scalings), *_on_links(rows)]
+    return [*lines, *on_threads(scalings), *_on_communication(points), *_on_instances(scalings), *_on_links(rows)]
 
 
-def _on_threads(scalings: Sequence[Scaling]) -> list[str]:
+def on_threads(scalings: Sequence[Scaling]) -> list[str]:
     """Says what was compared where devices are shares of one processor."""
     threads: dict[int, dict[str, None]] = {}
     for each in scalings:

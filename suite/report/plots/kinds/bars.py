@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from statistics import median
 
 from suite.analysis.rows.wording import figure, listing
@@ -12,7 +11,7 @@ from suite.report.plots import charts
 from suite.report.plots.kinds import kind
 from suite.report.plots.style.look import GRID, INK
 from suite.report.plots.traces import Axis, Chart, Panel, Rows, Traces
-from suite.report.tables.curves import SpeedUp, speed_ups
+from suite.report.tables.curves import speed_ups
 from suite.report.tables.frame import Table
 
 #: What marks a bar as the fastest.
@@ -24,9 +23,13 @@ def throughput(table: Table) -> Chart:
     """Bars: median over launches; interval: lowest to highest launch; dots: the launches."""
     panel = rates_panel(table, charts.stack_rows(table))
     crossed = any(row.set_aside for row in table.group.rows)
-    notes = [*([f"Star, bold: {FASTEST}"] if panel.bold else []), *([charts.CROSSED] if crossed else [])]
-    marks = "Bar: median over launches. Whisker: lowest to highest. Dot: one launch."
-    return charts.rows_chart(table, panel, "Training throughput", marks, notes)
+    star = f"Star, bold: {FASTEST}" * bool(panel.bold)
+    caption = [
+        "Bar: median over launches. Whisker: lowest to highest. Dot: one launch.",
+        star,
+        charts.CROSSED * crossed,
+    ]
+    return charts.rows_chart(table, panel, "Training throughput", caption)
 
 
 def rates_panel(table: Table, rows: Rows) -> Panel:
@@ -55,21 +58,20 @@ def speed_up(table: Table) -> Chart | None:
         Traces("rules", [1.0], look={"color": INK, "zorder": 3}),
         *charts.bars(rows, spreads, "times its base", dict.fromkeys(spreads, 1.0)),
     ]
+    bases = [each.row.cell for each in by_row.values() if not each.blocks]
+    modes = dict.fromkeys(f"{framework(cell.framework)} {cell.compile}" for cell in bases)
+    sizes = listing([str(size) for size in sorted({cell.batch for cell in bases})])
+    interval = charts.describe_interval(each.blocks for each in ratios.values())
     words = "throughput relative to the framework's base (logarithmic; higher is better)"
     beside = {y: spread(*spreads[y]) if y in spreads else "base" for y in rows.places}
     return charts.rows_chart(
         table,
         Panel(traces, Axis(words, low, high, log=True), rows=rows, beside=beside),
         "Speed-up",
-        f"Bar: ratio within blocks, {charts.describe_interval(each.blocks for each in ratios.values())}.",
-        _base_notes(by_row.values(), table),
+        [
+            f"Bar: ratio within blocks, {interval}.",
+            f"Base: fp32, batch {sizes}, tuned loader, usual compile mode ({listing(list(modes))}), same run.",
+            f"Grey: differences within the margin of {table.margin:.1%}, which do not count.",
+        ],
         left_out="without a successful launch, a base or an equal fingerprint",
     )
-
-
-def _base_notes(ratios: Iterable[SpeedUp], table: Table) -> list[str]:
-    bases = [each.row.cell for each in ratios if not each.blocks]
-    modes = dict.fromkeys(f"{framework(cell.framework)} {cell.compile}" for cell in bases)
-    sizes = listing([str(size) for size in sorted({cell.batch for cell in bases})])
-    base = f"Base: fp32, batch {sizes}, tuned loader, usual compile mode ({listing(list(modes))}), same run."
-    return [base, f"Grey: differences within the margin of {table.margin:.1%}, which do not count."]

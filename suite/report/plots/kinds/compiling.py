@@ -12,6 +12,10 @@ from suite.report.tables.curves import CompileCost, courses
 from suite.report.tables.frame import Table
 
 DASHES = {"eager": ":", "graph": "--", "compile": "-", "max": "-.", "nographs": (0, (5, 1, 1, 1, 1, 1))}
+MARKS = (
+    "Lines: time of the first step, which includes compiling, and of so many median steps after it; medians over "
+    "launches. Circle: a mode has made up for its longer start."
+)
 #: Panels that are drawn, at most.
 PANELS = 12
 
@@ -29,10 +33,8 @@ def break_even(table: Table) -> Chart | None:
     return charts.chart(
         group,
         f"{title}, by compile mode",
-        "Lines: time of the first step, which includes compiling, and of so many median steps after it; medians over "
-        "launches. Circle: a mode has made up for its longer start.",
         [[_panel(modes, title)] for modes, title in zip(sets, titles, strict=False)],
-        [f"Not drawn: {more} more cells with several modes." if more > 0 else ""],
+        [MARKS, f"Not drawn: {more} more cells with several modes." if more > 0 else ""],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from suite.analysis.accuracy.comparison import AccuracyComparison, target_of, training_histories
@@ -10,22 +10,16 @@ from suite.analysis.rows.groups import Row
 from suite.analysis.scaling.efficiency import STRONG, WEAK, Point, Scaling
 from suite.analysis.scaling.time_to_accuracy import seconds_to
 from suite.plan.cell import Cell
-from suite.plan.settings.strategies import has_local_statistics
-from suite.report.format.names import FRAMEWORKS, count, strategy, target_words
+from suite.report.format.names import FRAMEWORKS, strategy, target_words
 from suite.report.plots import charts, naming
 from suite.report.plots.charts import Line, Spread
 from suite.report.plots.kinds import TRAINED, kind
 from suite.report.plots.kinds.lines import RATE
 from suite.report.plots.style.look import DOTTED, PALE
 from suite.report.plots.traces import Axis, Chart, Panel, Traces
+from suite.report.tables import scaling
 from suite.report.tables.frame import Table
 
-KEPT = {WEAK: "the same batch on each device", STRONG: "the same global batch"}
-NOTE = {
-    WEAK: "More devices see a larger global batch, which is another training: compare the work, not its course.",
-    STRONG: "Each device has a part of the same global batch: the same training, with less work for each device.",
-}
-APART = "Each device has a part of the same global batch, and batch statistics of its own, which is another training."
 IDEAL = "ideal: every device\nas fast as one"
 DEVICES = Axis("devices", log=True)
 
@@ -70,15 +64,11 @@ def _scaling(table: Table, of: str) -> Chart | None:
     rates, *others = charts.sweep(lines, DEVICES, panels, ["samples/s", "% efficiency", "% of a step"][: len(panels)])
     rates = replace(rates, traces=[*rates.traces, *_ideals(rates)])
     others[0] = replace(others[0], traces=[*others[0].traces, Traces("rules", y=[100.0], look=DOTTED)])
-    another = of == STRONG and any(has_local_statistics(row.cell) for row in group.rows)
     interval = charts.describe_interval(p.efficiency.blocks for each in drawn for p in each.points[1:])
-    return charts.chart(
-        group,
-        f"{naming.title_of(group, f'{of.capitalize()} scaling', by=False)}: {KEPT[of]}",
-        f"Throughput: median over launches; whisker: lowest to highest. Efficiency: {interval}.",
-        [[panel] for panel in (rates, *others)],
-        [APART if another else NOTE[of], *_threads(drawn), *charts.note_lines(lines)],
-    )
+    title = f"{naming.title_of(group, f'{of.capitalize()} scaling', by=False)}: {scaling.KEPT[of]}"
+    marks = f"Throughput: median over launches; whisker: lowest to highest. Efficiency: {interval}."
+    caption = [marks, scaling.explain(of, drawn), *scaling.on_threads(drawn), *charts.note_lines(lines)]
+    return charts.chart(group, title, [[panel] for panel in (rates, *others)], caption)
 
 
 def _ideals(rates: Panel) -> list[Traces]:
@@ -94,15 +84,15 @@ def _name(each: Scaling, several: bool, settings: Sequence[str]) -> str:
     return f"{FRAMEWORKS[each.framework]}\n{' · '.join(filter(None, words))}"
 
 
-def _batch(scaling: Scaling) -> str:
+def _batch(each: Scaling) -> str:
     """Returns the batch that stays the same."""
-    cell = scaling.points[-1].row.cell
-    return f"batch {cell.batch * cell.accumulate}" if scaling.kind == WEAK else f"global batch {cell.effective_batch}"
+    cell = each.points[-1].row.cell
+    return f"batch {cell.batch * cell.accumulate}" if each.kind == WEAK else f"global batch {cell.effective_batch}"
 
 
-def _spreads(scaling: Scaling) -> list[Mapping[float, Spread]]:
+def _spreads(found: Scaling) -> list[Mapping[float, Spread]]:
     """Returns throughput, efficiency and share of communication by number of devices."""
-    points = {float(point.devices): point for point in scaling.points if point.speed_up.value}
+    points = {float(point.devices): point for point in found.points if point.speed_up.value}
     rates = {at: charts.spread_of(rate for rate, _ in charts.rates_of(each.row)) for at, each in points.items()}
     kept = {at: each.efficiency for at, each in points.items()}
     efficiency = {at: (100 * (r.value or 0), 100 * (r.low or 0), 100 * (r.high or 0)) for at, r in kept.items()}
@@ -115,15 +105,6 @@ def _cost(point: Point) -> Spread | None:
         return None
     low, high = (100 * (found.share if end is None else max(0.0, end)) for end in (found.low, found.high))
     return 100 * found.share, low, high
-
-
-def _threads(scalings: Iterable[Scaling]) -> list[str]:
-    """Says how many threads each device has, where it is a share of one processor."""
-    threads: dict[int, dict[str, None]] = {}
-    for point in (point for each in scalings for point in each.points if point.threads):
-        threads.setdefault(point.devices, {})[point.threads] = None
-    parts = (f"{' or '.join(each)} with {count(devices, 'device')}" for devices, each in sorted(threads.items()))
-    return [f"Devices of a CPU share its cores (threads of each: {', '.join(parts)})."] if threads else []
 
 
 @kind(
@@ -150,16 +131,14 @@ def to_accuracy(table: AccuracyComparison) -> Chart | None:
         Panel([], y=Axis(f"seconds to {aim}\n(lower is better)"), height=2.4),
         Panel([], y=Axis("test accuracy\n(higher is better)", low=None), height=1.7),
     ]
-    recipe = table.group.rows[0].cell.recipe
-    return charts.chart(
-        table.group,
-        naming.title_of(table.group, "Time to accuracy", [*LEARNED_OWN, *settings]),
+    caption = [
         "Median over seeds; whisker: lowest to highest. Seconds of training, without evaluation, where all seeds "
-        f"reached {aim}.",
-        [[panel] for panel in charts.sweep(lines, DEVICES, panels, ["s", "test accuracy"])],
-        [f"Recipe: {recipe}. The batch of each device stays the same, so more devices see a larger global batch."],
-        per="line",
-    )
+        f"reached {aim}. Recipe: {table.group.rows[0].cell.recipe}. The batch of each device stays the same, so more "
+        "devices see a larger global batch.",
+    ]
+    title = naming.title_of(table.group, "Time to accuracy", [*LEARNED_OWN, *settings])
+    drawn = charts.sweep(lines, DEVICES, panels, ["s", "test accuracy"])
+    return charts.chart(table.group, title, [[panel] for panel in drawn], caption, "line")
 
 
 def lines_of(table: AccuracyComparison) -> list[tuple[Cell, list[Row]]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite.analysis.rows.groups import Row
 from suite.analysis.rows.metrics import first_gpu
 from suite.analysis.rows.wording import figure
 from suite.report.plots import charts, naming
@@ -37,13 +36,14 @@ def energy(table: Table) -> Chart | None:
         traces.append(charts.points([(rate, joules, text)], name, who, **look))
     group = naming.among(table, rows)
     x, y = Axis("samples per second (higher is better)"), Axis("joules per sample (lower is better)")
-    return charts.chart(
-        group,
-        naming.title_of(group, "Energy and throughput"),
+    panel = Panel([*traces, _number(numbered)], x, y, height=4.2)
+    sources = {first_gpu(record).get("energy_source") for row in rows for record in row.ok}
+    polled = ", in part from polled power, which is less exact" if "polled power" in sources else ""
+    caption = [
         "Medians over launches. Better is to the right and down.",
-        [[Panel([*traces, _number(numbered)], x, y, height=4.2)]],
-        [_energy_note(rows)],
-    )
+        f"Energy of the first GPU over the training windows{polled}. Filled: no other cell is better in both.",
+    ]
+    return charts.chart(group, naming.title_of(group, "Energy and throughput"), [[panel]], caption)
 
 
 def _number(cells: Sequence[Consumption]) -> Traces:
@@ -72,10 +72,3 @@ def _fronts(cells: Sequence[Consumption]) -> list[Traces]:
         x, y = zip(*front, strict=True) if front else ((), ())
         lines.append(Traces("lines", x, y, name="Pareto front", look=look))
     return lines
-
-
-def _energy_note(rows: Sequence[Row]) -> str:
-    """Describes what the energy is of, and how it was measured."""
-    sources = [first_gpu(record).get("energy_source") for row in rows for record in row.ok]
-    polled = ", in part from polled power, which is less exact" if "polled power" in sources else ""
-    return f"Energy of the first GPU over the training windows{polled}. Filled: no other cell is better in both."

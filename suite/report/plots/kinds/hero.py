@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import isnan
 from statistics import median
-from typing import Any
 
 from suite.analysis.accuracy.comparison import MARGIN, AccuracyComparison, training_histories
 from suite.analysis.rows.groups import SETTINGS, Group, Row
 from suite.analysis.rows.wording import figure, fill, listing
 from suite.analysis.statistics.inference import LEAST
 from suite.catalog.settings import OF_A_FRAMEWORK
-from suite.catalog.settings import SETTINGS as CATALOG
 from suite.plan.cell import FRAMEWORKS
 from suite.report.format.names import SETTING_NAMES, counts, framework
 from suite.report.format.text import capital
@@ -21,6 +18,7 @@ from suite.report.plots import charts, naming
 from suite.report.plots.kinds import COMPARISON, kind, learning
 from suite.report.plots.kinds.bars import FASTEST, rates_panel
 from suite.report.plots.traces import Axis, Chart, Panel, Rows
+from suite.report.tables.cells import TimedCell
 from suite.report.tables.frame import Table
 
 #: Settings that the rows of one set share; within a set only the framework's own settings differ.
@@ -45,8 +43,7 @@ def hero(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) ->
     for name in dict.fromkeys(each.group.workload for each in (*timed, *trained)):
         of_name = [each for each in trained if each.group.workload == name]
         bars = [throughputs(each) for each in timed if each.group.workload == name] or [*map(training_times, of_name)]
-        curves = [[_curves(each)] for each in of_name]
-        grid += [[*(curves[at] if at < len(curves) else []), each] for at, each in enumerate(bars)]
+        grid += [[*map(_curves, of_name[at : at + 1]), each] for at, each in enumerate(bars)]
     if not grid:
         return None
     if not trained:
@@ -65,11 +62,11 @@ def hero(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) ->
 def throughputs(table: Table) -> Panel:
     """Returns bars of throughput with each row's ratio to the baseline and its verdict."""
     rows = charts.stack_rows(table, choose_rows(table))
-    figures = {row.key: each for row, each in zip(table.group.rows, table.frame.to_dict("records"), strict=True)}
+    cells = {row.key: each for row, each in zip(table.group.rows, table.cells, strict=True)}
     group = naming.among(table, rows.places.values())
     return replace(
         rates_panel(table, rows),
-        beside={y: _verdict(table, row, figures[row.key]) for y, row in rows.places.items()},
+        beside={y: _verdict(table, row, cells[row.key]) for y, row in rows.places.items()},
         title=f"{naming.workload_name(group)}: training throughput",
         head=_head(group, (len(row.ok) for row in group.rows), "launch"),
     )
@@ -90,18 +87,12 @@ def choose_rows(table: Table) -> list[Row]:
         sets.setdefault(tuple(SETTINGS[name](row) for name in SET if name != table.group.by), []).append(row)
     fastest = max(rows, key=lambda row: median(record.samples_per_s or 0.0 for record in row.ok))
     kept = list(sets.values())
-    if len(kept) > SETS:
-        usual = max(kept, key=lambda each: (len({row.cell.framework for row in each}), _is_usual(each[0]), len(each)))
+    if len(kept) > SETS:  # in their order the usual settings come first
+        usual = max(kept, key=lambda each: (len({row.cell.framework for row in each}), len(each)))
         kept = [each for each in kept if each is usual or fastest in each]
     if table.group.by != "framework":
         return [row for each in kept for row in each]
     return [row for each in kept for row in each if row is fastest or row in _usual_modes(each)]
-
-
-def _is_usual(row: Row) -> bool:
-    given = ("batch", "size", *OF_A_FRAMEWORK)  # of which none is more usual than another
-    settings = (each for name, each in CATALOG.items() if name in SET and name not in given)
-    return all(getattr(row.cell, each.name) == each.default for each in settings)
 
 
 def _usual_modes(rows: Sequence[Row]) -> list[Row]:
@@ -112,13 +103,13 @@ def _usual_modes(rows: Sequence[Row]) -> list[Row]:
     return list(usual.values())
 
 
-def _verdict(table: Table, row: Row, figures: Mapping[Any, Any]) -> str:
+def _verdict(table: Table, row: Row, cell: TimedCell) -> str:
     """Returns the median, and the ratio with its verdict: ``126 · 0.99x, inconclusive``."""
-    ratio = figures["ratio"]
-    words = f"{ratio:.2f}x, {figures['ratio_verdict'] or 'not tested'}" if ratio and not isnan(ratio) else "no ratio"
-    if table.base.holds(row) and ratio == 1:
+    ratio = cell.ratio
+    words = f"{ratio.value:.2f}x, {ratio.verdict or 'not tested'}" if ratio.value else "no ratio"
+    if table.base.holds(row) and ratio.value == 1:
         words = "baseline"
-    return f"{figure(figures['samples_per_s'])} · {words}"
+    return f"{figure(cell.samples_per_s.median)} · {words}"
 
 
 def training_times(learned: AccuracyComparison) -> Panel:
@@ -150,7 +141,11 @@ def _curves(table: AccuracyComparison) -> Panel:
     title = "training loss, first epoch" if shows_losses(table) else "test accuracy"
     words = f"{naming.workload_name(table.group)}: {title}"
     head = _head(table.group, seeds, "seed")
-    return replace(chart.grid[0][0], title=words, head=head, key="inside", height=1.9, share=1.6)
+    (panel,) = chart.grid[0]
+    traces = [
+        replace(each, name=framework(each.group) if each.name and each.group else each.name) for each in panel.traces
+    ]
+    return replace(panel, traces=traces, title=words, head=head, key="inside", height=1.9, share=1.6)
 
 
 def shows_losses(table: AccuracyComparison) -> bool:
@@ -187,6 +182,10 @@ def _caption(
         words.append(f"Accuracy: mean over seeds, {same}")
     if trained:
         words.append(learning.TURNS if shows_losses(trained[0]) else f"Thin line: one seed. {learning.ASIDE}")
+        low = dict.fromkeys(
+            row.cell.precision for each in trained for row in each.group.rows if row.cell.precision != "fp32"
+        )
+        words.append(f"Dashed: {listing(list(low))}." if low else "")
         words.append(learning.agreement_note([each for each in trained if shows_losses(each)]))
     return words
 

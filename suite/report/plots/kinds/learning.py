@@ -153,10 +153,8 @@ def _chart(
     if max(len(curve.x) for curve in curves) < LINE_LEAST:
         drawn = "Large mark: median over seeds. Dot: one seed." if several else "One seed per mark."
     recipe = f"Recipe: {table.group.rows[0].cell.recipe}. Frameworks share each seed's weights and order of samples."
-    marks = f"{drawn} {offset}" if offset and len(curves) > 1 else drawn
-    return charts.chart(
-        table.group, naming.title_of(table.group, subject), marks, [[panel]], [note, recipe], per="line"
-    )
+    caption = [drawn, offset if len(curves) > 1 else "", note, recipe]
+    return charts.chart(table.group, naming.title_of(table.group, subject), [[panel]], caption, "line")
 
 
 def agreement(table: AccuracyComparison) -> float | None:

@@ -47,7 +47,7 @@ def batch(table: Table) -> Chart | None:
     group = naming.among(table, chain(*(each.rows for each in series)))
     title = naming.title_of(group, "Throughput and memory")
     return charts.chart(
-        group, title, MARKS, grid, ["Memory: highest of all launches.", tries, *charts.note_lines(lines)]
+        group, title, grid, [MARKS, "Memory: highest of all launches.", tries, *charts.note_lines(lines)]
     )
 
 
@@ -97,7 +97,7 @@ def _counts(table: Table, series: Sequence[Series], setting: str, title: str, ax
     group = naming.among(table, chain(*(each.rows for each in series)))
     words = f"{naming.title_of(group, 'Training throughput', without=(setting,))} and number of {title}"
     panel = replace(panel, traces=[*panel.traces, *ceilings, *thin])
-    return charts.chart(group, words, MARKS, [[panel]], charts.note_lines(lines))
+    return charts.chart(group, words, [[panel]], [MARKS, *charts.note_lines(lines)])
 
 
 def _lines(table: Table, series: Sequence[Series], setting: str) -> list[Line]:
@@ -120,8 +120,8 @@ def releases(table: Table) -> Chart | None:
     own = [name for name in group.varying if name != "release"]
     frameworks = dict.fromkeys(line[0].row.cell.framework for line in steps)
     grid = [[_releases([line for line in steps if line[0].row.cell.framework == name], own)] for name in frameworks]
-    notes = [VERDICTS, charts.SIDE_BY_SIDE if len(steps) > len(grid) else ""]
-    return charts.chart(group, naming.title_of(group, "Training throughput"), MARKS, grid, notes)
+    caption = [MARKS, VERDICTS, charts.SIDE_BY_SIDE if len(steps) > len(grid) else ""]
+    return charts.chart(group, naming.title_of(group, "Training throughput"), grid, caption)
 
 
 def _releases(steps: Sequence[Sequence[Step]], own: Sequence[str]) -> Panel:

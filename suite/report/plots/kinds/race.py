@@ -19,9 +19,13 @@ ROWS_MOST = 40
 
 def race_plot(race: Race) -> Chart | None:
     """A bar per cell from the first launch to that at which it went, best on top; None before the first launch."""
-    means = dict(zip(race.cells, race.fits[0].means, strict=True)) if race.fits else {}
-    cells = [cell for cell in _order(race, means) if race.records.get(cell) or _was_launched(race, cell)][:ROWS_MOST]
-    if not cells or not means:
+    if not race.fits:
+        return None
+    means = {cell: mean for cell, mean in zip(race.cells, race.fits[0].means, strict=True) if not math.isnan(mean)}
+    out = sorted(race.out, key=lambda cell: (-race.out[cell].launches, -means.get(cell, -math.inf)))
+    launched = [*race.ranked, *(cell for cell in out if race.out[cell].launched)]
+    cells = [cell for cell in launched if cell in race.records or cell in race.out][:ROWS_MOST]
+    if not cells:
         return None
     rows = Rows(
         {float(y): Row("", cell, ()) for y, cell in enumerate(cells)}, [label(each, race.cells) for each in cells]
@@ -31,19 +35,19 @@ def race_plot(race: Race) -> Chart | None:
         for y, row in rows.places.items()
     }
     left = frozenset(y for y, row in rows.places.items() if row.cell not in race.out)
-    best = max((means[cell] for cell in race.alive if not math.isnan(means[cell])), default=math.nan)
+    best = max((means[cell] for cell in race.alive if cell in means), default=math.nan)
     dotted = {"linewidth": 0.6, "linestyle": ":"}
     traces = [
         *charts.bars(rows, {y: (end, end, end) for y, end in ends.items()}, "launches"),
         charts.points([(ends[y], y, "") for y in left], marker="o", markersize=4, color=INK),
         Traces("rules", [step.launches for step in race.path], look=dotted),
     ]
-    beside = {y: _standing(race, row.cell, means[row.cell] - best) for y, row in rows.places.items()}
-    out = len(race.cells) - len(cells)
+    beside = {y: _standing(race, row.cell, means.get(row.cell, math.nan) - best) for y, row in rows.places.items()}
+    more = len(race.cells) - len(cells)
     caption = [
         "Each bar ends at the launch of the search after which its cell was out; a dot marks cells that are left. "
         "On the right: how good the cell is, as a share of the best one.",
-        f"Not drawn: {count(out, 'cell')} that went earlier or never ran." if out else "",
+        f"Not drawn: {count(more, 'cell')} that went earlier or never ran." if more else "",
         f"{count(race.launches, 'launch')} in {count(race.blocks, 'block')}, whose ends are dotted lines.",
     ]
     panel = Panel(traces, Axis("launches of the search"), rows=rows, beside=beside, bold=left)
@@ -55,17 +59,3 @@ def _standing(race: Race, cell: Cell, behind: float) -> str:
     if cell in race.out and race.out[cell].kind != WORSE:
         return race.out[cell].kind
     return "" if math.isnan(behind) else f"{math.exp(behind):.2f}"
-
-
-def _order(race: Race, means: dict[Cell, float]) -> list[Cell]:
-    """The cells that are left, the best first; then the others, those that stayed longest and were better first."""
-
-    def key(cell: Cell) -> tuple[int, float]:
-        mean = means.get(cell, math.nan)
-        return -race.out[cell].launches, math.inf if math.isnan(mean) else -mean
-
-    return [*race.ranked, *sorted(race.out, key=key)]
-
-
-def _was_launched(race: Race, cell: Cell) -> bool:
-    return cell in race.out and race.out[cell].launched > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.analysis.bottlenecks.roofline import STEP, Roof, RooflineRow, roofline
-from suite.analysis.rows.groups import SETTINGS, Row
+from suite.analysis.rows.groups import SETTINGS
 from suite.analysis.rows.wording import figure
 from suite.plan.cell import FRAMEWORKS, USUAL_COMPILE
 from suite.report.format.names import framework
@@ -46,14 +46,14 @@ def roof(table: Table) -> Chart | None:
     letters = " ".join(f"{letter}: {words}." for name, (letter, words) in LETTERS_OF.items() if name in drawn)
     group = naming.among(table, (each.row for each in placed))
     left_out = naming.note_left_out(table, group.rows, "with other settings, or without a profile, bytes or peaks")
-    return charts.chart(
-        group,
-        naming.title_of(group, "Roofline"),
+    caption = [
         "Line: the most that the device can do, from measured peaks of compute and of memory bandwidth. Mark: a part "
         f"of the step; the nearer to the line, the better the device is used. {letters}",
-        [[Panel([*lines, *marks], x, y, height=4.2)]],
-        ["FLOPs are the spec's, bytes those of the shapes in the profile.", *left_out],
-    )
+        "FLOPs are the spec's, bytes those of the shapes in the profile.",
+        *left_out,
+    ]
+    panel = Panel([*lines, *marks], x, y, height=4.2)
+    return charts.chart(group, naming.title_of(group, "Roofline"), [[panel]], caption)
 
 
 def _marks(each: RooflineRow) -> list[Traces]:
@@ -85,12 +85,8 @@ def _roof(roof: Roof, low: float, high: float) -> list[Traces]:
 def _choose_rows(placed: Sequence[RooflineRow]) -> list[RooflineRow]:
     """Returns a row of each framework, in the setting that most of them have; each in its usual compile mode."""
     sets: dict[tuple[str, ...], dict[str, RooflineRow]] = {}
-    for each in sorted(placed, key=lambda each: not _usual(each.row)):
+    for each in sorted(placed, key=lambda each: each.row.cell.compile != USUAL_COMPILE[each.row.cell.framework]):
         values = tuple(SETTINGS[name](each.row) for name in SETTINGS if name != "compile")
         sets.setdefault(values, {}).setdefault(each.row.cell.framework, each)
     fullest = max(sets.values(), key=len, default={})
     return [fullest[name] for name in FRAMEWORKS if name in fullest]
-
-
-def _usual(row: Row) -> bool:
-    return row.cell.compile == USUAL_COMPILE[row.cell.framework]

@@ -63,8 +63,10 @@ def step_times(table: Table) -> Chart:
         table,
         Panel(traces, axis, rows=rows, beside=beside),
         "Scatter of step times",
-        "Dot: mean of one timed window; each launch has its own line of dots. Box: quartiles. Whisker: lowest to "
-        "highest. On the right: the median.",
+        [
+            "Dot: mean of one timed window; each launch has its own line of dots. Box: quartiles. Whisker: lowest to "
+            "highest. On the right: the median."
+        ],
     )
 
 
@@ -103,7 +105,9 @@ def latencies(table: Table) -> Chart | None:
         table,
         Panel(traces, axis, rows=rows, beside=beside, key="above"),
         "Latency of inference",
-        "Each mark is the median over launches of a launch's own percentile. On the right: median, 95th and 99th "
-        "percentile.",
+        [
+            "Each mark is the median over launches of a launch's own percentile. On the right: median, 95th and 99th "
+            "percentile."
+        ],
         left_out="without inference",
     )

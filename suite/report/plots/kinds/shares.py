@@ -93,10 +93,12 @@ def phases(table: Table) -> Chart | None:
         table,
         Panel(traces, axis, rows=rows, beside=beside, key="above"),
         "Compute and loading in a training step",
-        "Medians over launches. Framework's colour: the same steps on batches that are already on the device. "
-        "Diamond: loading and transfer alone, without steps; where it is short although loading adds time, the two "
-        "overlap poorly.",
-        [more] if max(compute.values()) > 100.5 else [],
+        [
+            "Medians over launches. Framework's colour: the same steps on batches that are already on the device. "
+            "Diamond: loading and transfer alone, without steps; where it is short although loading adds time, the two "
+            "overlap poorly.",
+            more * (max(compute.values()) > 100.5),
+        ],
         left_out="without a successful launch",
     )
 
@@ -118,8 +120,10 @@ def first_step(table: Table) -> Chart:
         table,
         Panel(traces, axis, rows=rows, beside=beside, key="above"),
         "Time to the first training step",
-        "Each part: median over launches. Number: sum of the parts.",
-        ["Modes that compile during the first step, such as torch.compile, show that time as first step."],
+        [
+            "Each part: median over launches. Number: sum of the parts.",
+            "Modes that compile during the first step, such as torch.compile, show that time as first step.",
+        ],
     )
 
 
@@ -162,8 +166,10 @@ def categories(table: Table) -> Chart | None:
         table,
         Panel(traces, axis, rows=rows, beside={y: f"{figure(step)} ms" for y, step in timed.items()}),
         "Where the time of a training step goes",
-        "Bar: parts as profiled, scaled to the timed step; medians over the launches with a profile. Number and line: "
-        "the timed step.",
+        [
+            "Bar: parts as profiled, scaled to the timed step; medians over the launches with a profile. Number and "
+            "line: the timed step."
+        ],
         left_out="without a profile",
         of="for",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from math import nan
 
 from suite.analysis.records.readings import GPU_LINES
 from suite.analysis.rows.timelines import Trace, trace, until_the_end
@@ -21,31 +21,22 @@ GIB = 2**30
 SHADED = [each for each in PHASES.values() if each.of_every_cell or each.serves]
 #: Cells that are drawn, at most; the table has the metrics of all.
 CELLS = 40
-#: The share of a row that a line can take.
-FULL = 0.7
+#: Inches of a row, and the share of it that a line can take.
+PITCH, FULL = 0.55, 0.7
 
 
-@dataclass(frozen=True)
-class Column:
-    """Metrics that share a scale, the first as a full line, the second dashed; ``top`` is the end of a fixed scale."""
-
-    title: str
-    unit: str
-    metrics: tuple[str, ...]
-    scale: float = 1.0
-    top: float | None = None
-    better: str = ""
-
-
-CPU = Column("CPU of the worker", "cores", ("cpu_cores",))
+#: Metrics that share a scale, the first as a full line, the second dashed; their title, unit and scale, the end of a
+#: fixed scale, and which way is better.
+Column = tuple[tuple[str, ...], str, str, float, float | None, str]
+CPU: Column = (("cpu_cores",), "CPU of the worker", "cores", 1.0, None, "")
 BUSY = "gpu_utilisation_percent", "gpm_sm_utilisation_percent"
-WITH_GPU = (
-    Column("GPU busy, SM active", "%", BUSY, top=100.0, better="higher is better"),
-    Column("GPU power", "W", ("power_w",)),
-    Column("GPU memory", "GiB", ("memory_used_bytes",), GIB, better="lower is better"),
+WITH_GPU: tuple[Column, ...] = (
+    (BUSY, "GPU busy, SM active", "%", 1.0, 100.0, " (higher is better)"),
+    (("power_w",), "GPU power", "W", 1.0, None, ""),
+    (("memory_used_bytes",), "GPU memory", "GiB", GIB, None, " (lower is better)"),
     CPU,
 )
-WITHOUT = (CPU, Column("memory of the worker", "GiB", ("rss_bytes",), GIB, better="lower is better"))
+WITHOUT: tuple[Column, ...] = (CPU, (("rss_bytes",), "memory of the worker", "GiB", GIB, None, " (lower is better)"))
 ON_GPU = (
     "GPU busy (solid line): share of time with any kernel running, however small. SM active (dashed): share of the GPU "
     "that worked, where the device reports it."
@@ -61,17 +52,18 @@ def timeline(table: Table) -> Chart | None:
     shown = [until_the_end(each) for each in recorded[:CELLS]]
     metrics = {name for each in shown for name in each.lines}
     on_gpu = not metrics.isdisjoint(GPU_LINES)
-    columns = [each for each in (WITH_GPU if on_gpu else WITHOUT) if not metrics.isdisjoint(each.metrics)]
+    columns = [each for each in (WITH_GPU if on_gpu else WITHOUT) if not metrics.isdisjoint(each[0])]
     names = naming.labels_of(table, [each.row for each in shown])
     more = len(recorded) - len(shown)
     group = naming.among(table, (each.row for each in shown))
     return charts.chart(
         group,
         naming.title_of(group, "GPU and CPU over time" if on_gpu else "CPU and memory over time", of="when training"),
-        "One launch per cell: the one with the median throughput. A line is as high as its row at the end of the scale."
-        + " Shaded: the timed windows." * any(each.spans for each in shown),
         [[_panel(each, shown, [""] * len(names) if at else names) for at, each in enumerate(columns)]],
         [
+            "One launch per cell: the one with the median throughput. A line is as high as its row at the end of the "
+            "scale.",
+            "Shaded: the timed windows." * any(each.spans for each in shown),
             "Lines end with the last window; the process only exits after it." * (shown != recorded[:CELLS]),
             ON_GPU * on_gpu,
             f"Not drawn: {more} more cells of the table." if more else "",
@@ -81,24 +73,26 @@ def timeline(table: Table) -> Chart | None:
 
 def _panel(column: Column, shown: Sequence[Trace], names: Sequence[str]) -> Panel:
     """Returns a line of each cell in its row, the first cell on top; the panel with the names has the key."""
-    known = [line for each in shown for name in column.metrics if (line := each.lines.get(name))]
-    top = column.top or round_up(max((line.highest for line in known), default=0.0) / column.scale)
-    traces = _windows(shown, named=any(names))
+    metrics, title, unit, scale, end, better = column
+    known = [line for each in shown for name in metrics if (line := each.lines.get(name))]
+    top = end or round_up(max((line.highest for line in known), default=0.0) / scale)
+    floors = Traces("rules", y=[y + FULL / 2 for y in range(len(shown))], look={"linewidth": 0.5})
+    traces = [floors, *_windows(shown, named=any(names))]
     for y, each in enumerate(shown):
-        for name, dashes in zip(column.metrics, ("-", "--"), strict=False):
+        for name, dashes in zip(metrics, ("-", "--"), strict=False):
             if line := each.lines.get(name):
-                heights = [1e99 if value is None else value / column.scale / top for value in line.values]
-                places = [y + FULL * (0.5 - min(share, 1.1)) if share < 1e99 else float("nan") for share in heights]
-                highest = f"{figure(line.highest / column.scale)} {column.unit}"
-                text = f"{clean(each.row.cell.id)}, launch {each.block}: {column.title}, up to {highest}"
+                heights = [nan if value is None else min(value / scale / top, 1.1) for value in line.values]
+                places = [y + FULL * (0.5 - height) for height in heights]
+                highest = f"{figure(line.highest / scale)} {unit}"
+                text = f"{clean(each.row.cell.id)}, launch {each.block}: {title}, up to {highest}"
                 look = {"linewidth": 1.0, "linestyle": dashes}
                 traces.append(Traces("lines", line.at_s, places, text=[text], look=look))
     return Panel(
         traces,
         Axis("seconds since the start", high=max(1.0, *(each.end_s for each in shown))),
-        rows=Rows({float(y): each.row for y, each in enumerate(shown)}, names),
-        title=column.title,
-        head=f"0 to {top:g} {column.unit}{f' ({column.better})' if column.better else ''}",
+        rows=Rows({float(y): each.row for y, each in enumerate(shown)}, names, pitch=PITCH),
+        title=title,
+        head=f"0 to {top:g} {unit}{better}",
         key="above",
     )
 

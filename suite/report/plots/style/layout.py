@@ -12,14 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.textpath import TextPath
 
-from suite.report.plots.style.look import INK, LETTERS, PALE, SMALL, WIDTH_IN
+from suite.report.plots.style.look import LETTERS, PALE, SMALL, WIDTH_IN
 from suite.report.plots.style.pens import draw_panel
 from suite.report.plots.traces import Chart, Panel
 
 #: Characters of a line of the title, and of subtitle and caption.
 TITLE, TEXT = 84, 136
-#: Inches: the edge of the paper, a row, a line of text, of the title and of a key, and the words over a panel.
-EDGE_IN, ROW_IN, LINE_IN, TITLE_IN, KEY_IN, HEAD_IN = 0.2, 0.32, 0.19, 0.22, 0.17, 0.5
+#: Inches: the edge of the paper, a line of text, of the title and of a key, and the words over a panel.
+EDGE_IN, LINE_IN, TITLE_IN, KEY_IN, HEAD_IN = 0.2, 0.19, 0.22, 0.17, 0.5
 #: Inches: the numbers and the label of y, the handle of a key, and the least width of a panel alone and beside others.
 UNITS_IN, HANDLE_IN, ALONE_IN, LEAST_IN = 0.75, 0.55, 3.0, 0.6
 #: Inches below a panel: of numbers with their label, and without.
@@ -34,8 +34,8 @@ def draw(chart: Chart) -> Figure:
     columns = [[row[at] for row in grid if at < len(row)] for at in range(max(map(len, grid)))]
     sides = [(max(map(_left, column)), max(map(_right, column))) for column in columns]
     across = [_across(row, sides) for row in grid]
-    heights = [(HEAD_IN * any(each.title for each in row), max(map(_high, row)), max(map(_below, row))) for row in grid]
-    titles, head = _balance(chart.title), [line for words in chart.head for line in wrap(words, TEXT)]
+    heights = [tuple(max(map(part, row)) for part in (_over, _high, _below)) for row in grid]
+    titles, head = wrap(chart.title, TITLE), [line for words in chart.head for line in wrap(words, TEXT)]
     foot = wrap(" ".join(filter(None, chart.caption)), TEXT, break_on_hyphens=False)
     above = 0.5 + TITLE_IN * len(titles) + LINE_IN * len(head)
     width = max(2 * EDGE_IN + sum(row) + sum(map(sum, sides[: len(row)])) for row in across)
@@ -43,7 +43,7 @@ def draw(chart: Chart) -> Figure:
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     _lay_paper(figure)
-    _write(figure, titles, 0.14 + TITLE_IN, TITLE_IN, size=12, weight="bold", color=INK)
+    _write(figure, titles, 0.14 + TITLE_IN, TITLE_IN, size=12, weight="bold")
     _write(figure, head, above - 0.36 - LINE_IN * (len(head) - 1), LINE_IN, size=SMALL, color=PALE)
     _write(figure, foot, height - 0.13 - LINE_IN * (len(foot) - 1), LINE_IN, size=SMALL, color=PALE)
     y = above
@@ -53,7 +53,7 @@ def draw(chart: Chart) -> Figure:
             up = _high(panel)
             axes = figure.add_axes(((x + left) / width, 1 - (y + over + up) / height, inside / width, up / height))
             draw_panel(axes, panel)
-            _write(figure, [panel.title], y + 0.08, 0, x, weight="bold", color=INK)
+            _write(figure, [panel.title], y + 0.08, 0, x, weight="bold")
             _write(figure, [panel.head], y + 0.29, 0, x, size=SMALL, color=PALE)
             _add_key(figure, axes, panel, over)
             x += left + inside + right
@@ -73,11 +73,11 @@ def _widest(words: Iterable[str], size: float = LETTERS) -> float:
 
 def _left(panel: Panel) -> float:
     names = panel.rows.names if panel.rows else panel.y.names
-    return 0.1 + _widest(names) if names else UNITS_IN
+    return 0.13 + _widest(names) if names else UNITS_IN
 
 
 def _beside(panel: Panel) -> float:
-    return 0.12 + (BOLD if panel.bold else 1.0) * _widest(panel.beside.values()) if panel.beside else 0.0
+    return 0.12 + (BOLD if panel.bold else 1.0) * _widest(panel.beside.values(), SMALL) if panel.beside else 0.0
 
 
 def _key_lines(panel: Panel) -> list[str]:
@@ -87,12 +87,16 @@ def _key_lines(panel: Panel) -> list[str]:
 
 def _right(panel: Panel) -> float:
     lines = _key_lines(panel)
-    return max(0.15, _beside(panel) + (HANDLE_IN + _widest(lines, SMALL) if lines else 0.0))
+    return 0.15 + _beside(panel) + (HANDLE_IN + _widest(lines, SMALL) if lines else 0.0)
 
 
 def _high(panel: Panel) -> float:
-    own = ROW_IN * (max(panel.rows.places) + 1) if panel.rows else panel.height
+    own = panel.rows.pitch * (max(panel.rows.places) + 1) if panel.rows else panel.height
     return max(own, KEY_IN * (len(_key_lines(panel)) + 1))
+
+
+def _over(panel: Panel) -> float:
+    return HEAD_IN if panel.head else HEAD_IN / 2 if panel.title else 0.0
 
 
 def _below(panel: Panel) -> float:
@@ -112,14 +116,6 @@ def _break(row: Sequence[Panel]) -> list[Sequence[Panel]]:
     return [row] if needed <= WIDTH_IN - 2 * EDGE_IN else [[panel] for panel in row]
 
 
-def _balance(words: str) -> list[str]:
-    """Returns as few lines of a title as fit, about equally long."""
-    lines, limit = wrap(words, TITLE), TITLE
-    while len(lines) > 1 and len(narrower := wrap(words, limit := limit - 1)) == len(lines):
-        lines = narrower
-    return lines
-
-
 def _lay_paper(figure: Figure) -> None:
     """Makes the figure a white card with round corners."""
     width, height = figure.get_size_inches()
@@ -137,7 +133,8 @@ def _write(figure: Figure, lines: Iterable[str], top: float, step: float, left: 
 
 def _add_key(figure: Figure, axes: Any, panel: Panel, over: float) -> None:
     handles, names = axes.get_legend_handles_labels()
-    entries = dict(zip(names, handles, strict=True))
+    entries = dict(zip(reversed(names), reversed(handles), strict=True))  # of one name, the first
+    entries = {name: entries[name] for name in dict.fromkeys(names)}
     look: dict[str, Any] = {"fontsize": SMALL, "frameon": False, "borderaxespad": 0.2, "handlelength": 1.8}
     frame, (across, up) = axes.get_position(), figure.get_size_inches()
     if panel.key == "above":

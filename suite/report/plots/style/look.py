@@ -10,6 +10,7 @@ from typing import Any
 
 from suite.catalog.frameworks import FRAMEWORKS
 
+INK, PALE, GRID = "#222222", "#595959", "#DDDDDD"
 FACE = {name: each.colour for name, each in FRAMEWORKS.items()}
 
 #: Inches across every plot: 1080 dots, of which a README shows 880.
@@ -26,9 +27,9 @@ STYLE = {
     "axes.spines.left": False,
     "axes.axisbelow": True,
     "hatch.linewidth": 0.5,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
 }
 
-INK, PALE, GRID = "#222222", "#595959", "#DDDDDD"
 #: The dot of a launch, the cross of one that does not count, a mark without a filling, and the line of a reference.
 DOT: dict[str, Any] = {"marker": "o", "color": "white", "markersize": 3.2, "markeredgewidth": 0.7}
 CROSS: dict[str, Any] = {"marker": "x", "color": INK, "markersize": 4.5, "markeredgewidth": 0.9}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +34,8 @@ def draw_panel(axes: Any, panel: Panel) -> None:
         axes.spines["left"].set_visible(True)
     for y, words in panel.beside.items():
         place, weight = axes.get_yaxis_transform(), "bold" if y in panel.bold else "normal"
-        axes.annotate(words, (1, y), (7, 0), place, "offset points", va="center", color=INK, weight=weight)
+        look = {"va": "center", "size": SMALL, "weight": weight}
+        axes.annotate(words, (1, y), (7, 0), place, "offset points", **look)
 
 
 def _bars(axes: Any, each: Traces) -> None:
@@ -67,7 +69,7 @@ def _intervals(axes: Any, each: Traces, along: str, middles: Any) -> None:
 
 
 def _words(axes: Any, each: Traces) -> None:
-    look = {"xytext": (0, 0), "textcoords": "offset points", "color": INK, "size": SMALL, **each.look}
+    look = {"xytext": (0, 0), "textcoords": "offset points", "size": SMALL, **each.look}
     for x, y, words in zip(each.x, each.y, each.text, strict=True):
         axes.annotate(words, (x, y), **look)
 
@@ -88,7 +90,7 @@ def _scale(axes: Any, axis: Any, each: Axis) -> None:
     """Sets ends, label and ticks of an axis."""
     name = axis.axis_name
     top = float(axes.dataLim.max["xy".index(name)])
-    above = (1.06 * top if top > 0 else 1.0) if each.low == 0 else None
+    above = (1.06 * top if 0 < top < math.inf else 1.0) if each.low == 0 else None
     axes.set(**{f"{name}lim": (each.low, each.high or above), f"{name}label": each.label})
     low, high = axis.get_view_interval()
     axis.set_minor_locator(NullLocator())
@@ -104,8 +106,8 @@ def _scale(axes: Any, axis: Any, each: Axis) -> None:
 def _name_rows(axes: Any, rows: Rows) -> None:
     axes.set_yticks(list(rows.places), rows.names)
     axes.set_ylim(max(rows.places) + 0.55, -0.5)
-    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="y", length=0, pad=7)  # with room for a mark at the begin
     for y, words in rows.headings.items():
         behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
         place = axes.get_yaxis_transform()
-        axes.text(0.0, y, words, transform=place, va="center", weight="bold", color=INK, bbox=behind)
+        axes.text(0.0, y, words, transform=place, va="center", weight="bold", bbox=behind)

@@ -30,7 +30,7 @@ VARIABLES = {INK: "ink", PALE: "ink-soft", GRID.lower(): "line", "#ffffff": "pap
 
 #: What need not be said of a look.
 _DEFAULTS = {
-    "stroke": "none", "stroke-width": "1", "stroke-opacity": "1", "stroke-dasharray": "", "stroke-dashoffset": "0",
+    "stroke-width": "1", "stroke-opacity": "1", "stroke-dasharray": "", "stroke-dashoffset": "0",
     "font-weight": "normal", "font-style": "normal", "text-anchor": "start", "font-size": f"{LETTERS:g}px",
 }  # fmt: skip
 _LETTER = {Path.MOVETO: "M", Path.LINETO: "l", Path.CURVE3: "q", Path.CURVE4: "c", Path.CLOSEPOLY: "z"}
@@ -122,17 +122,16 @@ class _Writer(RendererBase):
         return self.shapes.setdefault(shape, f"s{len(self.shapes)}")
 
     def _look(self, gc: Any, face: Any) -> str:
-        *_, opacity = gc.get_rgb()
-        offset, dashes = gc.get_dashes()
-        width = gc.get_linewidth()
         fill = "none" if face is None or (len(face) > 3 and not face[3]) else to_hex(face)
-        look = {
-            "fill": f"url(#{self._name(_tile(gc, fill))})" if gc.get_hatch() else fill,
-            "stroke": to_hex(gc.get_rgb()) if width and opacity else "none",
-            "stroke-width": _number(width), "stroke-opacity": f"{opacity:g}",
-            "stroke-dasharray": "" if dashes is None else " ".join(map(_number, dashes)),
-            "stroke-dashoffset": _number(offset or 0),
-        }  # fmt: skip
+        look = {"fill": f"url(#{self._name(_tile(gc, fill))})" if gc.get_hatch() else fill}
+        if gc.get_linewidth() and gc.get_rgb()[3]:
+            offset, dashes = gc.get_dashes()
+            look |= {
+                "stroke": to_hex(gc.get_rgb()), "stroke-width": _number(gc.get_linewidth()),
+                "stroke-opacity": f"{gc.get_rgb()[3]:g}",
+                "stroke-dasharray": "" if dashes is None else " ".join(map(_number, dashes)),
+                "stroke-dashoffset": _number(offset or 0),
+            }  # fmt: skip
         return _attributes(look)
 
 
@@ -158,7 +157,8 @@ def _way(path: Path, transform: Any, height: float = 0.0, clip: Any = None, digi
         points = [round(height * (at % 2) + (-1) ** at * each, digits) + 0.0 for at, each in enumerate(vertices)]
         begin = [0.0, 0.0] if letter == "M" else last
         steps = [_number(each - begin[at % 2], digits) for at, each in enumerate(points)]
-        yield f"h{steps[0]}" if letter == "l" and steps[1] == "0" else letter + " ".join(steps)
+        if {*steps} != {"0"} or letter == "M":
+            yield f"h{steps[0]}" if letter == "l" and steps[1] == "0" else letter + " ".join(steps)
         last = points[-2:]
 
 
