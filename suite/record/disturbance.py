@@ -13,6 +13,8 @@ from suite.record.text import clean
 
 #: The flag of a launch that was disturbed, and of one during which another process used a GPU that trained.
 DISTURBED, SHARED_GPU = "disturbed", "gpu-shared"
+#: The flag of a launch beside other work, which counts all the same.
+CONTAMINATED = "contaminated"
 
 #: Above this share of the cores in any phase, taken by other processes and by the host, a launch is `contaminated`:
 #: a remark, and no more. A tenth is what one process on ten cores takes.
@@ -85,7 +87,7 @@ def _read_older(record: Record) -> dict[str, Any]:
     """The background load of a record from before there were other readings."""
     busy = number(within(record.metrics, "host", "phases", "train", "other_cpu_cores", "median"))
     cores = number(within(record.metrics, "host", "cores"))
-    if "contaminated" not in record.flags or busy is None or not cores:
+    if CONTAMINATED not in record.flags or busy is None or not cores:
         return {}
     return {"others_share": busy / cores}
 

@@ -148,12 +148,14 @@ def readings(record: Record) -> Iterator[Bound]:
                 off = 1e-5 * max(abs(least), abs(most))
                 yield Bound(f"the median of {name}", middle, least - off, most + off, "its percentiles")
     passed_s = math.fsum(end - begin for begin, end in record.phases["train"].spans)
-    for name, counter in (("cpu_cores", "cpu_s"), ("other_cpu_cores", "other_cpu_s")):
+    # Other programs may come in bursts, so that they use nothing in most readings.
+    for name, counter, rarest in (("cpu_cores", "cpu_s", 1), ("other_cpu_cores", "other_cpu_s", 0)):
         middle = number(within(sources["host"], "phases", "train", name, "median"))
         counted = number(within(sources["host"], "totals", "train", counter))
         if middle is not None and counted is not None and passed_s:
             mean, (least, most, off) = counted / passed_s, COUNTED
-            yield Bound(f"the median of {name}", middle, least * mean - off, most * mean + off, "its counter")
+            least_here = rarest * least * mean - off
+            yield Bound(f"the median of {name}", middle, least_here, most * mean + off, "its counter")
     names = ("power_w", "memory_used_bytes")
     power, used = (number(within(sources["gpu"], "phases", "train", name, "median")) for name in names)
     size, joules, passed_s = number(within(sources["gpu"], "memory_bytes")), joules_per_sample(record), 0.0
@@ -186,7 +188,9 @@ def profile(record: Record) -> Iterator[Bound]:
         own = math.fsum(each.seconds for each in found.operations if each.category == name)
         yield Bound(f"seconds of {name}", share.seconds, (1 - ROUNDED) * own, math.inf, "its operations")
     timed_s = record.phases["train"].step_s
-    yield Bound("seconds of a timed step", found.timed_s, (1 - ROUNDED) * timed_s, (1 + ROUNDED) * timed_s, "its windows")
+    yield Bound(
+        "seconds of a timed step", found.timed_s, (1 - ROUNDED) * timed_s, (1 + ROUNDED) * timed_s, "its windows"
+    )
 
 
 def history(record: Record) -> Iterator[Bound]:

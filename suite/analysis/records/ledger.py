@@ -59,7 +59,8 @@ CHECKS = (
     ),
     Check(
         "fastest window of `compute` (of `input`, if the loader has no queue) against the slowest of `train`",
-        f"{steps.CEILING_MOST} at most, in one launch of a cell; {steps.CEILING_OF_ONE} where one alone has these phases",
+        f"{steps.CEILING_MOST} at most, in one launch of a cell; {steps.CEILING_OF_ONE} where one alone "
+        f"has these phases, {steps.CEILING_BUSY} beside other programs",
     ),
     Check(
         "fastest window of `train` against the slowest of `compute` and `input` together",
