@@ -70,7 +70,7 @@ CHECKS = (
         "floating-point operations per second against the highest measured peak",
         f"{steps.PEAK_MOST} at most; {steps.PEAK_OF_FEW:g} where fewer than three launches measured it",
     ),
-    Check("a measured peak against the usual one of its device", f"{steps.PEAK_OF_FEW:g} times at most"),
+    Check("a measured peak against the usual one of its device", f"{steps.PEAK_OF_USUAL:g} times at most"),
     Check(
         "a profiled step against the fastest and the slowest timed one", " to ".join(f"{x:g}" for x in steps.PROFILED),
         steps.check_profile, trained=False,
@@ -88,7 +88,7 @@ CHECKS = (
     Check("a test accuracy against answers that a fresh model gives again", "5 standard errors"),
     _within(
         "startup, compiling, the first step, each epoch and evaluation, first and all requests, against the parent's clock",
-        f"{100 * LATE:g} % and {LATE_S:g} s", accounts.clocks,
+        f"{100 * LATE:g} % and {accounts.ONCE_S:g} s", accounts.clocks,
     ),
     _within(
         "startup, first step and warm-up against the begin of the windows; compiling against the first step; all that was "
@@ -97,8 +97,9 @@ CHECKS = (
     _within("peaks of memory against what the machine or the GPU has, and two bytes a weight", "within", accounts.memory),
     Check("the peak of a process against what the monitor saw of it", " to ".join(f"{x:g}" for x in accounts.SEEN)),
     _within(
-        "medians of the monitor against their percentiles, and cores and power against counters",
-        "within; 0.5 to 2", accounts.readings,
+        "medians of the monitor against their percentiles; cores against their counters, and power against the energy",
+        f"within; {accounts.COUNTED:g} times and {accounts.COUNTED_CORES} cores at most; "
+        + " to ".join(f"{x:g}" for x in accounts.POWER), accounts.readings,
     ),
     _within("all requests against their percentiles, and decoding against the parent's clock", "2", accounts.serving),
     _within("figures of several ranks against each other and against the windows", "1 %", accounts.devices),
@@ -160,6 +161,6 @@ def _rates(records: Iterator[tuple[Device, Record]]) -> dict[Device, list[float]
 def _find_odd(record: Record, rates: Sequence[float]) -> list[str]:
     """Whether a launch measured a peak far above those of others, beside which every rate would seem small."""
     own = positive(record.settings.get("peak_flops_per_s"))
-    if not rates or not own or own <= steps.PEAK_OF_FEW * median(rates):
+    if not rates or not own or own <= steps.PEAK_OF_USUAL * median(rates):
         return []
     return [f"its peak is {own / median(rates):.1f} times the usual one"]
