@@ -5,7 +5,8 @@ adapt** when the suite names a finding otherwise or keeps it elsewhere: change h
 here, and the stored figures stay. No sentence, header or type name of the suite is among them; a verdict is the word
 that files and programs read.
 
-The figures are nested dicts: by run, by axis, by row, by field. `along` reads all axes, and `whole` what has none.
+The figures are nested dicts: by axis, by row, by field. `along` reads an axis, and `whole` what has none. An estimate
+(a ratio, a gain, a share, a spread) is one value, a tuple in the order of `PARTS`.
 """
 
 from __future__ import annotations
@@ -17,40 +18,39 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from suite.analysis.accuracy.comparison import AccuracyComparison, compare_accuracies, epochs, trains_to_the_end
-from suite.analysis.bottlenecks.explained_pairs import Pair
+from suite.analysis.accuracy.comparison import compare_accuracies, epochs, trains_to_the_end
 from suite.analysis.bottlenecks.roofline import roofline
 from suite.analysis.records.load import Launch, LoadError, load
 from suite.analysis.rows.axes import AXES
-from suite.analysis.rows.groups import Row, group
+from suite.analysis.rows.groups import group
 from suite.analysis.rows.metrics import Prices
 from suite.analysis.scaling.time_to_accuracy import find_time_speedups
 from suite.analysis.search.effects import effects
 from suite.analysis.search.elimination import race
-from suite.analysis.statistics.fastest import FastestBySetting
 from suite.analysis.statistics.multiple_testing import standing
 from suite.analysis.statistics.regress import changes
-from suite.plan.cell import FRAMEWORKS, Cell
+from suite.plan.cell import FRAMEWORKS
 from suite.plan.objective import Question
 from suite.record.record import Record
 from suite.report.tables.accuracy import rows as trained_rows
 from suite.report.tables.curves import speed_ups
-from suite.report.tables.frame import Table, table
+from suite.report.tables.frame import table
 from suite.report.tables.tidy import launch_frame
+from suite.reproduce.__main__ import by_cell
 from suite.reproduce.verdicts import judge
 
-#: Values by field; those that are missing or empty are left out.
+#: Values by field; those that are missing or empty are left out. And fields by row, by axis.
 Fields = dict[str, Any]
-#: Fields by row, by axis.
 Figures = dict[str, dict[str, Fields]]
 
-#: The parts of an estimate here, and the attributes that hold them.
-ESTIMATE = {
-    "value": "value", "low": "low", "high": "high", "n": "blocks", "p": "p", "verdict": "verdict", "base": "baseline",
-    "to_decide": "blocks_to_decide", "level": "level", "tests": "tests", "alone_low": "alone_low",
-    "alone_high": "alone_high", "probably": "probably",
-}  # fmt: skip
-COMMUNICATION = "share low high launches bound"
+#: The parts of an estimate, in their order. ``none`` says that a reason stands in its place.
+PARTS = (
+    "value", "low", "high", "n", "p", "verdict", "none", "caveat", "to_decide", "tests", "alone_low", "alone_high",
+    "probably", "base",
+)  # fmt: skip
+#: The attributes that hold parts of another name.
+ATTRIBUTES = {"n": "blocks", "none": "reason", "to_decide": "blocks_to_decide", "base": "baseline"}
+COMMUNICATION = {"value": "share", "n": "launches", "verdict": "bound"}
 #: Columns of a training that are no figures, or the row itself.
 NOT_OF_TRAINING = {
     "run", "cell", "workload", "size", "framework", "precision", "recipe", "identity", "flags", "machine",
@@ -66,9 +66,10 @@ def read(paths: Sequence[Path]) -> Figures:
         return {f"{by} across runs": along(launches, by, across=True) for by in ("framework", "machine")} | {
             "first against second run": _compare_runs(launches)
         }
-    axes = [name for name in AXES if name != "machine" and (name == "framework" or _varies(launches, name))]
-    others = {f"framework to {name}": along(launches, "framework", name) for name in FRAMEWORKS[1:]}
-    return {name: along(launches, name) for name in axes} | others | {"none": whole(launches)}
+    varying = {name: any(name in each.varying for each in group(launches, name)) for name in AXES if name != "machine"}
+    axes = ["framework", *(name for name, varies in varying.items() if varies)]
+    other = {f"framework to {FRAMEWORKS[-1]}": along(launches, "framework", FRAMEWORKS[-1])}
+    return {name: along(launches, name) for name in axes} | other | {"none": whole(launches)}
 
 
 def along(launches: Sequence[Launch], by: str, baseline: str | None = None, across: bool = False) -> dict[str, Fields]:
@@ -77,17 +78,20 @@ def along(launches: Sequence[Launch], by: str, baseline: str | None = None, acro
     plain = by == "framework" and not baseline and not across
     for each in group(launches, by, across):
         if trains_to_the_end(each):
-            found |= (
-                _of_trained(compare_accuracies(each, baseline or FRAMEWORKS[0]), plain) if plain or baseline else {}
-            )
+            if plain or baseline:
+                found |= _of_trained(compare_accuracies(each, baseline or FRAMEWORKS[0]), every=plain)
             continue
         made = table(each, baseline, PRICES)
         place = f"{each.workload} {each.size}"
-        found[f"table {place}"] = _flat(rows=len(made.cells), baseline=made.baseline, power=_power(made))
+        bases = " ".join(sorted(set(made.base.values.values())))
+        found[f"table {place}"] = _clean(rows=len(made.cells), base=bases, power=_power(made))
         for row, cell in zip(each.rows, made.cells, strict=True):
             name = f"cell {row.run} {row.cell.id}" if across else f"cell {row.cell.id}"
-            if plain or (cell.ratio.value and cell.ratio.baseline != row.cell.id):
-                found[name] = _flat(_estimate(cell.ratio)) | (_of_cell(made, row, cell) if plain else {})
+            fields = _of_cell(made, row, cell) if plain else {}
+            if cell.ratio.baseline != row.cell.id:
+                fields |= _clean(ratio=_estimate(cell.ratio))
+            if plain or cell.ratio.value:
+                found |= {name: fields} if fields else {}
         found |= _of_findings(made, place) if plain else {}
     return found
 
@@ -96,66 +100,69 @@ def whole(launches: Sequence[Launch]) -> dict[str, Fields]:
     """Returns what has no axis: columns of launches and epochs, stopping, reproduction, and a search over the cells."""
     records = [launch.record for launch in launches]
     state = standing(records)
-    found = {"stopping": _flat(tests=state.tests, decided=state.decided, cells=len(state.cells), busy=bool(state.busy))}
+    found = {"stopping": _clean(_take(state, "tests decided"), cells=len(state.cells), busy=bool(state.busy))}
     for name, frame in (("launches", launch_frame(launches)), ("epochs", epochs(launches))):
-        found |= {f"{name} {column}": _column(frame[column].dropna()) for column in frame.columns}
-    odd, even = ([launch for launch in launches if launch.record.block % 2 == part] for part in (1, 0))
-    for cell, verdict in judge(_by_cell(even), _by_cell(odd)).items():
-        found[f"reproduced {cell.id}"] = _flat(_take(verdict, "kind ratio low high"))
+        found[name] = _columns(frame)
+    even, odd = ([launch for launch in launches if launch.record.block % 2 == part] for part in (0, 1))
+    for cell, made in judge(*(by_cell(each.record for each in half) for half in (even, odd))).items():
+        found[f"reproduced {cell.id}"] = _clean(_take(made, "kind ratio"))
     found |= _compare_runs([*even, *(Launch(each.record, f"{each.run} again", each.source) for each in odd)])
     return found | _search(records)
 
 
-def _of_cell(made: Table, row: Row, cell: Any) -> Fields:
+def _of_cell(made: Any, row: Any, cell: Any) -> Fields:
     """The figures of a row that are the same along every axis."""
     gains = re.findall(r"([\d.]+)x \(([\d.]+) to ([\d.]+), n = (\d+)\)", cell.advice)
     numbers = "launches launches_ok outcome windows loader_efficiency metrics first_step_s compile_s break_even_steps"
-    return _flat(
-        _take(cell, f"{numbers} peak_memory_bytes"),
-        flagged=sum(map(bool, row.flags_of_launches)), set_aside=len(row.set_aside),
-        rate=_take(cell.samples_per_s, "median low high"), step_ms=_take(cell.step_ms, "median low high"),
-        bottleneck=_take(cell.bottleneck, "kind loading low high"),
-        remedies=[float(figure) for gain in gains for figure in gain],
-        identity=_take(cell.identity, "kind losses updates provisional"),
-        tried_batches=len(cell.batch_search.split(", ")) if cell.batch_search else 0, best=" ".join(sorted(cell.best)),
-        control=_estimate(cell.control),
-        control_n=next((len(each.ratios) for each in made.controls if each.row is row), 0),
-        devices=_take(cell.devices, "global_batch threads_per_device allreduce_of_peak"),
-        efficiency=_estimate(cell.devices.efficiency), communication=_take(cell.devices.communication, COMMUNICATION),
-        exchange=_take(cell.devices.exchange, "skew gradient_bytes bytes_per_s"),
+    devices, tries = cell.devices, len(cell.batch_search.split(", ")) if cell.batch_search else None
+    return _clean(
+        _take(cell, f"{numbers} peak_memory_bytes"), best=" ".join(sorted(cell.best)), tried_batches=tries,
+        flagged=sum(map(bool, row.flags_of_launches)) or None, set_aside=len(row.set_aside) or None,
+        rate=_estimate(cell.samples_per_s, value="median"), step_ms=_estimate(cell.step_ms, value="median"),
+        bottleneck=_estimate(cell.bottleneck, value="loading", verdict="kind"),
+        remedy=[tuple(map(float, gain)) for gain in gains],
+        identity=_take(cell.identity, "kind losses updates provisional"), control=_estimate(cell.control),
+        control_n=next((len(each.ratios) for each in made.controls if each.row is row), None),
+        devices=_take(devices, "global_batch threads_per_device allreduce_of_peak"),
+        efficiency=_estimate(devices.efficiency), communication=_estimate(devices.communication, **COMMUNICATION),
+        exchange=_take(devices.exchange, "skew gradient_bytes bytes_per_s"),
     )  # fmt: skip
 
 
-def _of_findings(made: Table, place: str) -> dict[str, Fields]:
+def _of_findings(made: Any, place: str) -> dict[str, Fields]:
     """What a table of frameworks finds besides its cells."""
     found, findings = {}, made.findings
     for contest in findings.contests:
         found |= _contest(contest, place)
     for line in findings.releases:
         for step in line:
-            found[f"release {step.row.cell.id}"] = _flat(
-                release=step.release, before=_estimate(step.to_before), oldest=_estimate(step.to_oldest)
+            found[f"release {step.row.cell.id}"] = _clean(
+                release=step.release, before=_estimate(step.to_before), oldest=_estimate(step.to_oldest, "base")
             )
     for scaling in made.scalings:
         for point in scaling.points:
-            found[f"{scaling.kind} scaling {scaling.strategy} {point.row.cell.id}"] = _flat(
+            found[f"{scaling.kind} scaling {scaling.strategy} {point.row.cell.id}"] = _clean(
                 speed_up=_estimate(point.speed_up), efficiency=_estimate(point.efficiency), batch=point.global_batch,
-                communication=_take(point.communication, COMMUNICATION),
+                communication=_estimate(point.communication, **COMMUNICATION),
             )  # fmt: skip
     for (_, cell), served in findings.servings.items():
         figures = {name: _estimate(each) for name, each in served.figures.items()}
         ratios = {name: _estimate(each) for name, each in served.ratios.items()}
-        found[f"served {cell.id}"] = _flat(_take(served, "launches requests"), ratio=ratios, **figures)
-    for gain in findings.gains:
-        found[f"gain {gain.axis} {gain.row.cell.id}"] = _flat(_estimate(gain.ratio))
+        found[f"served {cell.id}"] = _clean(_take(served, "launches requests"), ratio=ratios, **figures)
+    found |= _gains(findings.gains)
     for pair in findings.pairs:
         found[f"pair {pair.row.cell.id} to {pair.other.cell.id}"] = _pair(pair)
     for each in speed_ups(made):
-        found[f"speed-up {each.row.cell.id}"] = _flat(_estimate(each))
+        found[f"speed-up {each.row.cell.id}"] = _clean(ratio=_estimate(each))
     return found | dict(_profiles(made))
 
 
-def _profiles(made: Table) -> Iterator[tuple[str, Fields]]:
+def _gains(gains: Iterable[Any]) -> dict[str, Fields]:
+    rest = "tests alone_low alone_high base"  # as along the axis itself
+    return {f"gain {each.axis} {each.row.cell.id}": _clean(ratio=_estimate(each.ratio, rest)) for each in gains}
+
+
+def _profiles(made: Any) -> Iterator[tuple[str, Fields]]:
     for compared in made.findings.compared:
         for row in compared.rows:
             costs = compared.costs[row.key]
@@ -163,57 +170,58 @@ def _profiles(made: Table) -> Iterator[tuple[str, Fields]]:
                 name: {k: v for k, v in getattr(costs, name).items() if v} for name in ("seconds", "calls", "moved")
             }
             figures = _take(costs, "step_s covered cost threads launches")
-            yield f"profile {row.cell.id}", _flat(figures, compared=len(compared.rows), **parts)
+            yield f"profile {row.cell.id}", _clean(figures, compared=len(compared.rows), **parts)
     for placed in roofline(made.group):
-        for part in placed.parts:
-            yield f"roofline {part.name} {placed.row.cell.id}", _flat(
-                _take(part, "flops seconds bytes"), _take(placed, "counted bandwidth"), share=part.share(placed.roof),
-                bound=part.bound(placed.roof), roof=part.intensity and placed.roof.at(part.intensity),
-            )  # fmt: skip
+        parts = {
+            part.name: _take(part, "flops bytes") | {"share": part.share(placed.roof), "bound": part.bound(placed.roof)}
+            for part in placed.parts
+        }
+        roof = _take(placed.roof, "flops_per_s bytes_per_s")
+        yield f"roofline {placed.row.cell.id}", _clean(_take(placed, "counted bandwidth"), roof=roof, part=parts)
 
 
-def _pair(pair: Pair) -> Fields:
+def _pair(pair: Any) -> Fields:
     """What makes the steps of two rows differ."""
     causes = pair.causes
-    found = _flat(_estimate(pair), lacking=len(pair.lacking))
+    found = _clean(ratio=_estimate(pair), lacking=len(pair.lacking) or None)
     if not causes:
         return found
-    names = "seconds other_seconds share low high p operation_share"
     parts = {
-        each.category: _take(each, names) | {"calls": [*each.calls], "known": len(each.known)}
+        each.category: {
+            "share": _estimate(each, value="share"), "largest": each.operation_share or None,
+            "known": len(each.known) or None,
+        }
         for each in (*causes.causes, *causes.against)
-    }
+    }  # fmt: skip
     order = ", ".join(each.category for each in causes.causes)
     figures = _take(causes, "per step_s other_step_s blocks named alike")
-    return found | _flat(profiled=figures, order=order, unknown=[*causes.unknown], cause=parts)
+    return found | _clean(profiled=figures, order=order, unknown=[*causes.unknown], cause=parts)
 
 
-def _contest(contest: FastestBySetting, place: str) -> dict[str, Fields]:
+def _contest(contest: Any, place: str) -> dict[str, Fields]:
     setting = " ".join(f"{name}={value}" for name, value in contest.settings)
-    fields = _flat(
+    fields = _clean(
         order=" ".join(row.cell.framework for row in contest.rows), leaders=len(contest.leaders), tie=contest.tie,
         behind=len(contest.behind), untested=len(contest.untested), unranked=" ".join(contest.unranked),
         own=_take(contest, "modes strategies releases"),
-        gap={f"{one} to {other}": _estimate(gap) for (one, other), gap in contest.gaps.items()},
+        gap={f"{one} to {other}": _estimate(gap, "base") for (one, other), gap in contest.gaps.items()},
     )  # fmt: skip
     return {f"fastest {place} {setting}": fields}
 
 
-def _of_trained(made: AccuracyComparison, every: bool) -> dict[str, Fields]:
+def _of_trained(made: Any, every: bool) -> dict[str, Fields]:
     """The figures of cells that trained to their end; speeds and what they gained with ``every`` one."""
     found, place, rows = {}, f"{made.group.workload} {made.group.size}", trained_rows(made)
     for row, columns in zip(made.group.rows, rows, strict=True):
         figures = {name: value for name, value in columns.items() if name not in NOT_OF_TRAINING}
         proof = _take(made.identities[row.key], "kind losses updates")
-        found[f"trained {row.cell.id}"] = _flat(figures, identity=proof)
+        found[f"trained {row.cell.id}"] = _clean(figures, identity=proof)
     target = next((row["target"] for row in rows if row["target"]), None)
     for (_, cell), gain in find_time_speedups(made.group, target).items():
-        found[f"sooner {cell.id}"] = _flat(_take(gain, "value low high seeds kind"))
+        found[f"sooner {cell.id}"] = _clean(seconds=_estimate(gain, n="seeds", verdict="kind"))
     for contest in made.findings.contests if every else ():
         found |= _contest(contest, place)
-    for gain in made.findings.gains if every else ():
-        found[f"gain {gain.axis} {gain.row.cell.id}"] = _flat(_estimate(gain.ratio))
-    return found
+    return found | _gains(made.findings.gains if every else ())
 
 
 def _compare_runs(launches: Sequence[Launch]) -> dict[str, Fields]:
@@ -222,8 +230,8 @@ def _compare_runs(launches: Sequence[Launch]) -> dict[str, Fields]:
         tested, obstacles = changes(launches)
     except LoadError:
         return {"changes": {"refused": 1}}
-    found = {f"changed {each.cell.id}": _flat(_take(each, "ratio low high p")) for each in tested}
-    return found | {"changes": _flat(tested=len(tested), obstacles=len(obstacles))}
+    found = {f"changed {each.cell.id}": _clean(ratio=_estimate(each, value="ratio")) for each in tested}
+    return found | {"changes": _clean(tested=len(tested), obstacles=len(obstacles))}
 
 
 def _search(records: Iterable[Record]) -> dict[str, Fields]:
@@ -236,31 +244,34 @@ def _search(records: Iterable[Record]) -> dict[str, Fields]:
             by_task.setdefault(task, []).append(replace(record, launch=record.block))
     for task, own in by_task.items():
         ended = race(list(dict.fromkeys(record.cell for record in own)), own, Question())
-        found[f"search {task}"] = _flat(
-            _take(ended, "blocks launches risk agreed"), left=[step.left for step in ended.path],
+        found[f"search {task}"] = _clean(
+            _take(ended, "blocks launches risk agreed"), left=" ".join(str(step.left) for step in ended.path),
             ranked=" ".join(cell.id for cell in ended.ranked),
         )  # fmt: skip
         for cell, out in ended.out.items():
-            found[f"dropped {cell.id}"] = _flat(_take(out, "kind blocks launches launched"))
+            found[f"dropped {cell.id}"] = _clean(_take(out, "kind blocks launches launched"))
         for each in effects(ended.cells, ended.scores[0], ended.fits[0]) if ended.fits else ():
-            found[f"effect {task} {each.setting} {each.value} to {each.base}"] = _flat(
-                _take(each.ratio, "value low high pairs"), _take(each, "p depends_on"),
-                by={name: _take(ratio, "value low high") for name, ratio in (each.by_value or {}).items()},
+            found[f"effect {task} {each.setting} {each.value} to {each.base}"] = _clean(
+                _take(each, "p depends_on"), ratio=_estimate(each.ratio, n="pairs"),
+                by={name: _estimate(ratio, n="pairs") for name, ratio in (each.by_value or {}).items()},
             )  # fmt: skip
     return found
 
 
-def _power(made: Table) -> Fields:
+def _power(made: Any) -> Fields:
     ranges = {name: [*getattr(made.power, name)] for name in ("noise_range", "smallest_range", "launches_range")}
-    figures = _take(made.power, "blocks smallest launches")
-    return figures | ranges | {"noise": _take(made.power.noise, "deviation freedom of_control")}
+    noise = _take(made.power.noise, "deviation freedom of_control")
+    return _take(made.power, "blocks smallest launches") | ranges | {"noise": noise}
 
 
-def _estimate(found: Any) -> Fields:
-    """The parts of a ratio, difference, gain or share; ``none`` says that a reason stands in its place."""
-    parts = {name: getattr(found, attribute, None) for name, attribute in ESTIMATE.items()}
-    words = {"none": getattr(found, "reason", ""), "caveat": getattr(found, "caveat", "")}
-    return parts | {name: bool(text) for name, text in words.items()}
+def _estimate(found: Any, without: str = "", **attributes: str) -> tuple[Any, ...] | None:
+    """The parts of an estimate; ``attributes`` hold some of them under other names."""
+    read = {name: getattr(found, (ATTRIBUTES | attributes).get(name, name), None) for name in PARTS}
+    read |= {"none": bool(read["none"]) or None, "caveat": bool(read["caveat"]) or None}
+    parts = [None if name in without.split() or read[name] == "" else read[name] for name in PARTS]
+    while parts and parts[-1] is None:
+        parts.pop()
+    return tuple(parts) or None
 
 
 def _take(found: Any, names: str) -> Fields:
@@ -268,33 +279,22 @@ def _take(found: Any, names: str) -> Fields:
     return {name: getattr(found, name, None) for name in names.split()}
 
 
-def _column(values: Any) -> Fields:
-    """How many values a column has; the sum of numbers, and how many different words."""
-    if values.dtype.kind in "bif" or all(isinstance(value, int | float) for value in values):
-        return _flat(n=len(values), sum=math.fsum(map(float, values)))
-    return _flat(n=len(values), different=values.nunique())
+def _columns(frame: Any) -> Fields:
+    """The sum of each column, of words how many different ones; and how many values are missing."""
+    found = {}
+    for name, values in ((name, frame[name].dropna()) for name in frame.columns):
+        numeric = values.dtype.kind in "bif" or all(isinstance(value, int | float) for value in values)
+        found[name] = math.fsum(map(float, values)) if numeric else values.nunique()
+        found[f"{name} missing"] = len(frame) - len(values) or None
+    return _clean(found)
 
 
-def _by_cell(launches: Iterable[Launch]) -> Mapping[Cell, list[Record]]:
-    found: dict[Cell, list[Record]] = {}
-    for launch in launches:
-        if not launch.record.control:
-            found.setdefault(launch.record.cell, []).append(launch.record)
-    return found
-
-
-def _varies(launches: Iterable[Launch], axis: str) -> bool:
-    return any(axis in each.varying for each in group(launches, axis))
-
-
-def _flat(*fields: Mapping[str, Any], **more: Any) -> Fields:
-    """Nested fields as one level, with dots; without those that are missing, empty or false."""
+def _clean(*fields: Mapping[str, Any], **more: Any) -> Fields:
+    """All fields, without those that are missing, empty or false."""
     found: Fields = {}
     for name, value in (item for each in (*fields, more) for item in each.items()):
-        if isinstance(value, Mapping):
-            found |= {f"{name}.{part}": each for part, each in _flat(value).items()}
-        elif isinstance(value, list):
-            found |= _flat({f"{name}.{at}": each for at, each in enumerate(value)})
-        elif value is not None and value is not False and value != "" and value == value:
-            found[name] = value
+        parts = dict(enumerate(value)) if isinstance(value, list) else value
+        kept = _clean({str(part): each for part, each in parts.items()}) if isinstance(parts, Mapping) else parts
+        if not (kept is None or kept is False or kept in ("", {}) or kept != kept):
+            found[name] = kept
     return found
