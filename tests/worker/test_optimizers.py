@@ -194,3 +194,28 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         Schedule(4, decay="slow")
     with pytest.raises(ValueError, match="write AdamW"):
         _ = Chosen(**vars(narrow("imdb_lstm"))).decays
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "jax"])
+@needs_frameworks
+def test_a_framework_s_own_axes_do_not_make_a_bias_decay(framework: str) -> None:
+    """A bias over (heads, width) is flat in the spec; the suite's own workloads have the spec's axes."""
+    from importlib import import_module
+    from types import SimpleNamespace
+
+    file: Any = import_module(f"suite.worker.frameworks.{framework}.optimizer")
+    spec = replace(narrow("imdb_lstm"), optimizer=AdamW(decay=0.5))
+    own = replace(spec, name="own_lstm")
+    if framework == "jax":
+        split = SimpleNamespace(import_weights=lambda _, weights: {"bias": weights["lstm/bias"].reshape(4, -1)})
+        assert file.find_decays(split, None, own) == {"bias": 0.0}
+        assert file.find_decays(split, None, spec) is None
+    else:
+        import torch
+
+        model = torch.nn.ParameterList([torch.empty(4, 8)])
+        split = SimpleNamespace(
+            import_weights=lambda model, weights: model[0].data.copy_(torch.tensor(weights["lstm/bias"]).reshape(4, 8))
+        )
+        assert file.find_decays(split, model, own) == {id(model[0]): 0.0}
+        assert file.find_decays(split, model, spec) == {}

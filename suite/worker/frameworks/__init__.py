@@ -126,13 +126,13 @@ def build(module: ModuleType, cell: Cell, *arguments: Any) -> Any:
 def mark_tensors(spec: WorkloadSpec) -> dict[str, Any]:
     """Arrays like the weights, for `import_weights`: each is full of the number of its tensor's decay, from 1 on.
 
-    So `read_mark` knows what a framework has for which tensor. Empty where all tensors decay alike.
+    So `read_mark` knows what a framework has for which tensor. Empty where shapes say it.
     """
     import numpy as np  # here, since the doctor imports this file
 
-    kinds = [*dict.fromkeys(spec.decays.values())]
-    numbers = {name: 1 + kinds.index(decay) for name, decay in spec.decays.items()}
-    return {each.name: np.full(each.shape, numbers[each.name], np.float32) for each in spec.tensors if len(kinds) > 1}
+    kinds = [*dict.fromkeys(spec.own_decays.values())]
+    numbers = {name: 1 + kinds.index(decay) for name, decay in spec.own_decays.items()}
+    return {each.name: np.full(each.shape, numbers[each.name], np.float32) for each in spec.tensors if numbers}
 
 
 def read_mark(spec: WorkloadSpec, least: float, most: float, usual: float) -> float:
@@ -140,7 +140,7 @@ def read_mark(spec: WorkloadSpec, least: float, most: float, usual: float) -> fl
 
     Raises `ValueError` for one array of tensors that decay differently.
     """
-    kinds = dict(enumerate(dict.fromkeys(spec.decays.values()), 1))
+    kinds = dict(enumerate(dict.fromkeys(spec.own_decays.values()), 1))
     if least in kinds and most in kinds and least != most:
         raise ValueError("one parameter holds tensors of the spec that differ in decay, or in being frozen")
     return kinds.get(int(least), usual) if least == most == int(least) else usual

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.studies.mutants.dropout import built_with, never
-from tests.studies.mutants.mutant import Overlay, Plant, Target, mutants
+from tests.studies.mutants.mutant import Plant, Target, mutants
 from tests.studies.mutants.optimizers import optimized_with
 
 TRANSFORMER, GPT = "imdb_transformer", "gpt_small"
@@ -156,7 +156,7 @@ def coupled(target: Target) -> None:
 def _optimizer(target: Target, name: str) -> None:
     import torch
 
-    def made(spec: Any, trained: Any) -> Any:
+    def made(spec: Any, trained: Any, *_: Any) -> Any:
         chosen = spec.optimizer
         settings = {"betas": (chosen.beta1, chosen.beta2), "eps": chosen.epsilon, "weight_decay": chosen.decay}
         return getattr(torch.optim, name)(trained, lr=chosen.learning_rate, **settings)
@@ -166,13 +166,13 @@ def _optimizer(target: Target, name: str) -> None:
 
 def mask_of_optax(target: Target) -> None:
     """optax' AdamW without a mask."""
-    import optax
+    import jax
 
-    def adamw(rate: Any, mask: Any, **settings: Any) -> Any:
-        del mask
-        return optax.adamw(rate, **settings)
+    def every(config: Any, decays: Any, weights: Any) -> Any:
+        del decays
+        return jax.tree.map(lambda _: config.decay, weights)
 
-    target.patch.setitem(target.framework.optimizer.__globals__, "optax", Overlay(optax, adamw=adamw))
+    target.patch.setitem(target.framework.optimizer.__globals__, "decays_of", every)
 
 
 ATTENTION, OPTIMIZER, DROPOUT = "attention", "optimizer", "dropout"

@@ -30,7 +30,7 @@ def keras_own(name: str, **settings: Any) -> Plant:
     def plant(target: Target) -> None:
         import keras
 
-        def made(spec: Any, rates: Any) -> Any:
+        def made(spec: Any, *_: Any) -> Any:
             chosen = spec.optimizer
             given = {k: getattr(chosen, v) if isinstance(v, str) else v for k, v in settings.items()}
             return getattr(keras.optimizers, name)(learning_rate=chosen.learning_rate, **given)
@@ -46,7 +46,7 @@ def torch_own(name: str, **settings: Any) -> Plant:
     def plant(target: Target) -> None:
         import torch
 
-        def made(spec: Any, trained: Any) -> Any:
+        def made(spec: Any, trained: Any, *_: Any) -> Any:
             chosen = spec.optimizer
             given = {k: getattr(chosen, v) if isinstance(v, str) else v for k, v in settings.items()}
             if "Adam" in name:
@@ -64,7 +64,7 @@ def optax_own(make: Any) -> Plant:
     def plant(target: Target) -> None:
         import optax
 
-        target.patch.setattr(target.framework, "optimizer", lambda spec, rates: make(optax, spec.optimizer))
+        target.patch.setattr(target.framework, "optimizer", lambda spec, *_: make(optax, spec.optimizer))
 
     return plant
 
@@ -73,7 +73,7 @@ def kernels_only(target: Target) -> None:
     """L2 on kernels, and on no bias."""
     import torch
 
-    def made(spec: Any, trained: Any) -> Any:
+    def made(spec: Any, trained: Any, *_: Any) -> Any:
         chosen = spec.optimizer
         groups = [
             {"params": [p for p in trained if p.ndim > 1], "weight_decay": chosen.l2},

@@ -23,7 +23,7 @@ from workloads.spec import FROZEN, LAYERWISE, Adagrad, AdamW, Optimizer, RmsProp
 
 
 def find_decays(module: ModuleType, model: Any, spec: WorkloadSpec) -> Any:
-    """A tree like the weights with the decay of each, as that of the spec's tensor; None where all decay alike."""
+    """A tree like the weights with the decay of each, as that of the spec's tensor; None where shapes say it."""
 
     def read(leaf: jax.Array) -> float:
         array = np.asarray(leaf)

@@ -23,7 +23,7 @@ NOT_FUSED = (RmsProp, Adagrad)
 def find_decays(module: ModuleType, model: nn.Module, spec: WorkloadSpec) -> dict[int, float]:
     """The decay of each parameter by its ``id``, as that of the spec's tensor; those that are frozen need no gradient.
 
-    Empty where all tensors decay alike. It leaves other weights in the model.
+    Empty where shapes say it. It leaves other weights in the model.
     """
     marks, found = mark_tensors(spec), {}
     if marks:
@@ -44,7 +44,7 @@ def kernels_of(cell: Cell) -> str:
 
 
 def optimizer(
-    spec: WorkloadSpec, parameters: list[Tensor], fused: bool = True, decays: Mapping[int, float] | None = None
+    spec: WorkloadSpec, parameters: list[Tensor], decays: Mapping[int, float] | None = None, fused: bool = True
 ) -> torch.optim.Optimizer:
     """The spec's optimizer of these parameters, at its one learning rate; ``decays`` are those of `find_decays`."""
     config, groups = spec.optimizer, defaultdict(list)

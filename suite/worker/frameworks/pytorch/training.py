@@ -104,7 +104,7 @@ class Training:
         decays = find_decays(module, self.model, spec)
         module.import_weights(self.model, weights)
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        self.optimizer = optimizer(spec, parameters, decays=decays)
+        self.optimizer = optimizer(spec, parameters, decays)
         self.scaler = None
         if cell.precision == "fp16":
             self.scaler = torch.amp.GradScaler(device, init_scale=LOSS_SCALE, growth_interval=LOSS_SCALE_GROWTH_STEPS)

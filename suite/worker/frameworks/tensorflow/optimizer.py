@@ -20,8 +20,9 @@ from workloads.spec import WorkloadSpec
 
 
 def find_decays(module: ModuleType, model: keras.Model, spec: WorkloadSpec) -> dict[int, float]:
-    """The decay of each variable by its ``id``, as that of the spec's tensor."""
-    decays, variables = spec.decays, module.variables(model)
+    """The decay of each variable by its ``id``, as that of the spec's tensor; empty where shapes say it."""
+    decays = spec.own_decays
+    variables = module.variables(model) if decays else {}
     return {id(variable): decays[name] for name, variable in variables.items() if name in decays}
 
 
