@@ -7,11 +7,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from suite.catalog.frameworks import FRAMEWORKS
+from suite.plan.cell import Cell
 from suite.record.handover.job import Job
 from suite.record.retry import NOT_IMPORTABLE
 from suite.worker.frameworks import RecompiledError, UnsupportedError
+from suite.worker.launch.applied import NotAppliedError
 from suite.worker.launch.probe import PrecisionError
-from suite.worker.launch.releases import ReleaseError, lacking
 from workloads.faults import describe_fault
 from workloads.spec import UnavailableKernelError
 
@@ -23,7 +25,7 @@ class DivergedError(RuntimeError):
 def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tuple[str, str]:
     """Status and reason."""
     name = job.cell.framework
-    reason = lacking(job.cell, error)
+    reason = _lacking(job.cell, error)
     if reason or isinstance(error, (UnsupportedError, UnavailableKernelError)):
         return "unsupported", reason or str(error)
     if isinstance(error, ModuleNotFoundError) and framework is None:
@@ -33,7 +35,7 @@ def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tu
         )
     if isinstance(error, DivergedError):
         return "diverged", str(error)
-    if isinstance(error, (PrecisionError, RecompiledError, ReleaseError)):
+    if isinstance(error, (NotAppliedError, PrecisionError, RecompiledError)):
         return "error", str(error)
     first_line = (str(error).strip().splitlines() or [""])[0]
     if framework is not None and framework.out_of_memory(error):
@@ -49,3 +51,17 @@ def check(losses: list[Any], training: Any, where: str) -> list[float]:
         if not math.isfinite(value):
             raise DivergedError(f"the loss is {value} in {where}, step {index + 1}")
     return values
+
+
+def _lacking(cell: Cell, error: BaseException) -> str:
+    """What a release lacks that the suite's files need, in words; empty where the error says nothing of the kind."""
+    package = FRAMEWORKS[cell.framework].package
+    if not cell.release:
+        return ""
+    if isinstance(error, AttributeError):
+        place = getattr(error.obj, "__name__", "")
+    else:
+        place = (error.name or "") if isinstance(error, ImportError) else ""
+    if str(place).partition(".")[0] != package:
+        return ""
+    return f"{cell.framework} {cell.release} lacks what the suite needs ({error})"
