@@ -15,6 +15,16 @@ from suite.catalog import load_installed
 #: 1.8 GiB).
 MEMORY_FRACTION = 0.95
 
+#: Beginnings of the environment variables that all frameworks read, by the libraries that they share: threads, products
+#: of matrices, memory, CUDA, communication, NumPy, Python itself. Each framework names its own as `Framework.reads`.
+READ_BY_ALL = (
+    "BLIS_", "CUBLAS", "CUDA_", "CUDNN_", "CUFFT_", "CUPTI_", "CUSOLVER_", "CUSPARSE", "CUTENSOR_", "DALI_",
+    "DNNL_", "FI_", "GLIBC_TUNABLES", "GLOO_", "GOMP_", "GOTO_", "IPEX_", "JEMALLOC_", "KMP_", "LD_", "MALLOC_",
+    "MIMALLOC_", "MKL_", "NCCL_", "NPY_", "NUMEXPR_", "NUMPY_", "NVIDIA_", "NVSHMEM_", "OMP_", "ONEDNN_", "OPENBLAS_",
+    "PYTHONDEVMODE", "PYTHONHASHSEED", "PYTHONMALLOC", "PYTHONOPTIMIZE", "PYTHON_CPU_COUNT", "PYTHON_GIL", "PYTHON_JIT",
+    "RDMAV_", "TBB_", "TCMALLOC_", "UCX_", "VECLIB_",
+)  # fmt: skip
+
 #: Strategies that are known by name.
 NOT_MEASURED = {
     "horovod": "Horovod's last release (0.28.1, June 2023) does not build against PyTorch 2.13",
@@ -33,6 +43,8 @@ class Framework:
 
     ``one_layout`` is the reason why it has one memory layout of images; empty where it has several.
     ``thread_variables`` are set to the number of threads where a cell asks for one, if no function can.
+
+    ``reads`` are the beginnings of the environment variables that it and its companions read, besides `READ_BY_ALL`.
 
     ``package`` is imported, and ``build_file`` and ``build_pattern`` show in its folder whether it was built for CUDA;
     where ``cuda_plugins`` are given, one of these distributions shows it. ``distributions`` are the framework itself,
@@ -62,6 +74,7 @@ class Framework:
     distributions: tuple[str, ...] = ()
     companions: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    reads: tuple[str, ...] = ()
     keras_backend: str = ""
     thread_variables: tuple[str, ...] = ()
     one_layout: str = ""
@@ -87,6 +100,10 @@ PYTORCH = Framework(
     },
     package="torch", build_pattern=r"^cuda\b[^=\n]*=\s*['\"]",
     distributions=("torch",), companions=("triton", "lightning"), keras_backend="torch",
+    reads=(
+        "AOT", "ATEN_", "DEEPSPEED_", "DS_", "DTENSOR_", "HALIDE_", "INDUCTOR_", "KINETO_", "PL_", "PT2_",
+        "PYTORCH_", "TORCH", "TRITON_",
+    ),
     oldest="2.6.0", release="torch=={}", cuda_release="torch=={}", wheels="torch",
 )  # fmt: skip
 TENSORFLOW = Framework(
@@ -100,6 +117,7 @@ TENSORFLOW = Framework(
     one_process=("mirrored", "split"),
     package="tensorflow", build_file="python/platform/build_info.py", build_pattern=r"is_cuda_build['\"]\s*[,:]\s*True",
     distributions=("tensorflow", "tensorflow-cpu"),
+    reads=("AUTOGRAPH_", "KERAS_", "TENSORFLOW_", "TF_", "TF2_", "XLA_"),
     variables={"KERAS_BACKEND": "tensorflow"},  # Keras reads it at import, whatever a settings file in the home says
     keras_backend="tensorflow",
     # On a CPU its kernels are for channels last; for a GPU see `grappler/optimizers/generic_layout_optimizer.cc`.
@@ -116,6 +134,10 @@ JAX = Framework(
     package="jax", cuda_plugins=("jax-cuda13-plugin", "jax-cuda12-plugin"),
     distributions=("jax",),
     companions=("jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "flax", "optax", "grain"),
+    reads=(
+        "FLAX_", "GRAIN_", "JAX", "LIBTPU_", "MOSAIC_", "NPROC", "OPTAX_", "PJRT_", "PYGRAIN_", "TENSORSTORE_", "TPU_",
+        "XLA_",
+    ),
     variables={
         # A preallocating client would hide what a model really needs.
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",

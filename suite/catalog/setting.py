@@ -39,6 +39,8 @@ class Setting:
     choose for speed, so that what it gains is looked for. The base of ratios is the default where ``starts_at_default``
     and else the value that sorts first. With ``saves_memory``, memory is half of the question.
 
+    ``left_open`` is a value that leaves the choice to the framework or the system, so that any may be in force.
+
     ``search`` are the values, as text, that a search on a CPU and on a GPU takes without being given any.
     """
 
@@ -63,6 +65,7 @@ class Setting:
     is_choice: bool = True
     starts_at_default: bool = True
     saves_memory: bool = False
+    left_open: str | None = None
     search: tuple[str, str] = ("", "")
 
     kind = TEXT
@@ -72,14 +75,14 @@ class Setting:
     def __post_init__(self) -> None:
         words = self.words or f"{self.name} {{}}"
         phrases = (f"with {words}", f"with {self.name}", f"values of {self.name}")
-        left_open = {
+        unset = {
             "title": self.name,
             "words": words,
             "subject": words,
             "short": words if self.is_switch else "{}",
             "phrases": phrases if self.is_switch else (f"with {words}", f"with {self.name}s", f"{self.name}s"),
         }
-        for name, value in left_open.items():
+        for name, value in unset.items():
             object.__setattr__(self, name, getattr(self, name) or value)
 
     @property
@@ -112,6 +115,10 @@ class Setting:
             return
         if not (self.pattern and isinstance(value, str) and re.fullmatch(self.pattern, value)):
             raise CellError(unknown(self.name, value, self.choices))
+
+    def leaves_open(self, value: Any) -> bool:
+        """Whether a value leaves the choice to the framework or the system."""
+        return bool(value == self.left_open)
 
     def complete(self, parts: list[str]) -> list[str]:
         """The parts of a list on the command line, each by itself."""
@@ -165,6 +172,9 @@ class Count(Setting):
     def check(self, value: Any) -> None:
         if not (self.is_found and type(value) is int and value == AUTO):
             check_number(self.name, value, least=1)
+
+    def leaves_open(self, value: Any) -> bool:
+        return self.is_found and bool(value == AUTO)
 
     def parse(self, text: str) -> Any:
         if self.is_found and text == "auto":

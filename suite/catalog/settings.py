@@ -102,7 +102,7 @@ _ALL = (
     ),
     Setting(
         name="kernel", default="auto", choices=KERNELS, help=f"of the LSTM or the attention, {_some(KERNELS)} "
-        "(default: auto)", meaning="kernel of the LSTM",
+        "(default: auto)", meaning="kernel of the LSTM", left_open="auto",
     ),
     Setting(
         name="recipe", choices=RECIPES, help="", id_place=4, is_swept=False, is_choice=False,
@@ -134,6 +134,7 @@ _ALL = (
         name="allocator", default="default", choices=ALLOCATORS, is_later=True, saves_memory=True,
         help=f"of a GPU's memory, {_some(ALLOCATORS)}; what a framework lacks, and all but default on a CPU, is "
         "reported as unsupported (default: default)", meaning="allocator of the GPU's memory that was asked for",
+        left_open="default",
     ),
     Setting(
         name="tuning", default="known", choices=TUNINGS, is_later=True, starts_at_default=False,
@@ -163,7 +164,7 @@ _ALL = (
         phrases=("on {} cores", "with core counts", "core counts"),
     ),
     Setting(
-        name="bind", default="", choices=BINDINGS, is_later=True, title="placement on cores", words="{}",
+        name="bind", default="", choices=BINDINGS, is_later=True, title="placement on cores", words="{}", left_open="",
         help="a launch to cores of a CPU: compact takes both hardware threads of a core before the next core, spread "
         "one of each core, over all sockets, and the others only if --cores asks for more; usual leaves it to the "
         "system, or takes cores by their numbers (default: usual)", subject="{} cores",
@@ -176,7 +177,7 @@ _ALL = (
         meaning="layout of images in memory", subject="{} memory", phrases=("in {} memory", "in memory", "layouts"),
     ),
     Releases(
-        name="release", pattern=VERSION, is_of_framework=True, is_later=True, starts_at_default=False,
+        name="release", pattern=VERSION, is_of_framework=True, is_later=True, starts_at_default=False, left_open="",
         help="of frameworks, such as jax=0.9.2,0.10.2 or pytorch=newest, each in an environment of its own that is "
         "built once; may be repeated. installed stands for the usual environment. Without --framework, the frameworks "
         "that are named here are measured (default: installed)",

@@ -13,7 +13,7 @@ import resource
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from importlib import import_module
@@ -36,12 +36,12 @@ from suite.worker.evidence.replay import FP16_STEPS
 from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import description, group
+from suite.worker.launch.applied import Ran, check_release, read_back
 from suite.worker.launch.counting_loader import CountingLoader
 from suite.worker.launch.inference import measure_inference
 from suite.worker.launch.outcome import check, classify
 from suite.worker.launch.phases import measure_phases, shift_spans
 from suite.worker.launch.probe import denormals, measure_peaks, precision_errors
-from suite.worker.launch.releases import in_force
 from suite.worker.launch.training import Saved, follow
 from workloads import recipes, registry
 from workloads.data.augment import Batches
@@ -55,7 +55,7 @@ Send = Callable[..., None]
 
 def main(descriptor: str, text: str) -> None:
     """Run the job, send its record in parts, and end; never raises."""
-    job = Job.loads(text)
+    job, started = Job.loads(text), dict(os.environ)
     group.die_with_parent()
     os.environ[WORKER] = str(os.getpid())
     group.adopt()
@@ -81,7 +81,7 @@ def main(descriptor: str, text: str) -> None:
                 registry.register(job.workload_folder)
             framework = import_framework(job.cell.framework)
             ranks = join_ranks()
-            _Launch(job, framework, send, interpreter_s, ranks).run()
+            _Launch(job, framework, send, interpreter_s, ranks, started).run()
         except BaseException as error:  # any exception becomes the result of this launch
             traceback.print_exc()
             tell(error)
@@ -93,8 +93,12 @@ def main(descriptor: str, text: str) -> None:
 class _Launch:
     """The steps of one launch, in the order in which they happen."""
 
-    def __init__(self, job: Job, framework: ModuleType, send: Send, interpreter_s: float, ranks: Ranks = ALONE) -> None:
+    def __init__(
+        self, job: Job, framework: ModuleType, send: Send, interpreter_s: float, ranks: Ranks = ALONE,
+        started: Mapping[str, str] = os.environ,
+    ) -> None:  # fmt: skip
         self.job, self.cell, self.framework, self.send, self.ranks = job, job.cell, framework, send, ranks
+        self.started = started  # with these variables
         self.team = ProcessGroup(self.cell, ranks) if self.cell.devices > 1 else None
         if self.team:
             self.team.connect(job.device)
@@ -106,7 +110,7 @@ class _Launch:
             resource.setrlimit(resource.RLIMIT_DATA, (job.memory_limit, resource.RLIM_INFINITY))
             settings["memory_limit_bytes"] = job.memory_limit
         self.module = interfaces.module(self.cell)
-        settings |= interfaces.prepare(self.cell, self.device, job.seed) | in_force(self.cell)
+        settings |= interfaces.prepare(self.cell, self.device, job.seed) | check_release(self.cell)
         self.loaders = import_module(f"suite.worker.loaders.{self.cell.framework}")
         self.startup = {"interpreter_s": interpreter_s}
         self._mark("import_s")
@@ -119,11 +123,9 @@ class _Launch:
         data = spec.arrange(add_augmentation(open_cached(Path(self.job.data)), self.cell.workload))
         self._mark("data_s")
         length = getattr(spec, "length", None)
-        if self.cell.effective_batch > len(data.train):
-            raise UnsupportedError(
-                f"batch {self.cell.effective_batch} is more than {data.name}'s {len(data.train)} samples"
-            )
-        source = Batches(data, self.cell.effective_batch, self.job.seed, length, share=self.share)
+        if (batch := self.cell.effective_batch) > len(data.train):
+            raise UnsupportedError(f"batch {batch} is more than {data.name}'s {len(data.train)} samples")
+        source = Batches(data, batch, self.job.seed, length, share=self.share)
         recipe = recipes.recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
         rates = recipe.rates(recipe.epochs * source.per_epoch, source.global_batch, FP16_STEPS) if recipe else None
         applied, dropout = (recipe.apply_to(spec), recipe.dropout) if recipe else (spec, True)
@@ -144,7 +146,7 @@ class _Launch:
             batches = [first_batch, *(next(loader) for _ in range(DIGESTED_BATCHES - 1))]
             evidence.digest_delivered([training.get(batch) for batch in batches])
             memory = self._peak_memory() if not recipe and self.team and self.team.alone() else None  # of one model
-            self._check_precision(evidence)
+            self._check_precision(evidence, *(() if recipe else (training, batches[0], loader.loader)))
             local = None if recipe else self._train_alone(spec, training.get(batches[0]))
             del first_batch, batches
             if not recipe:
@@ -204,7 +206,7 @@ class _Launch:
     def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: recipes.Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
         distributions = (*self.framework.DISTRIBUTIONS, *interfaces.distributions(self.cell))
-        environment = description.describe_environment(self.cell, distributions, self.settings)
+        environment = description.describe_environment(self.cell, distributions, self.settings, self.started)
         workload = description.describe_workload(spec, self.cell.recipe, recipe)
         self.key = description.training_key(self.job, workload["digest"], data.digest, environment, self.device)
         self.settings |= {
@@ -213,16 +215,10 @@ class _Launch:
             "compute_type": numbers.compute,
             "weights_type": numbers.weights,
             "effective_batch": self.cell.effective_batch,
-        }
-        self.send(
-            part={
-                "startup": self.startup,
-                "settings": self.settings,
-                "environment": environment,
-                "data": {"name": data.name, "kind": data.kind, "digest": data.digest},
-                "workload": workload,
-            }
-        )
+        }  # fmt: skip
+        data_part = {"name": data.name, "kind": data.kind, "digest": data.digest}
+        described = {"environment": environment, "data": data_part, "workload": workload}
+        self.send(part={"startup": self.startup, "settings": self.settings, **described})
 
     def _first_step(self, training: Any, batch: Any, train: bool) -> None:
         self.send(progress="first step", begin="first_step")
@@ -240,15 +236,20 @@ class _Launch:
         self.send(part={"first_step_s": _since(start)}, took="first_step")
         check([loss], training, "the first step")
 
-    def _check_precision(self, evidence: Evidence) -> None:
+    def _check_precision(self, evidence: Evidence, *stepped: Any) -> None:
         self.send(progress="precision")
-        errors = precision_errors(self.cell, self.framework, self.device)
+        self.settings["precision_errors"] = errors = precision_errors(self.cell, self.framework, self.device)
         self.settings["denormals"] = denormals(self.cell, self.framework, self.device)
         try:
+            if stepped:
+                self._read_back(evidence.subject, *stepped)
             errors |= evidence.fingerprint()
         finally:
-            self.settings["precision_errors"] = errors
             self.send(part={"settings": self.settings})
+
+    def _read_back(self, subject: Subject, *stepped: Any) -> None:
+        """Add the settings as they were applied; ``stepped`` are a training after a step, a batch and the loader."""
+        self.settings["applied"] = read_back(Ran(subject, *stepped, self.settings, self.started), self.cell)
 
     def _course(self, recipe: recipes.Recipe, training: Any, data: DataSet, length: Any, evidence: Evidence) -> None:
         saved = Saved(self.job.checkpoint, self.key, self.ranks)
@@ -267,6 +268,7 @@ class _Launch:
             )  # fmt: skip
             evidence.keep_scored(training, saved.scores, self.job.seed)
             evidence.last(training, loader, batches)
+            self._read_back(evidence.subject, training, next(loader), loader.loader)
         finally:
             loader.close()
         self._ranks(training, {"train": saved.own_step_s})

@@ -13,6 +13,7 @@ from suite.analysis.rows.conditions import facts
 from suite.analysis.rows.groups import group
 from suite.record.parts.environment import select_variables
 from suite.record.record import Record
+from suite.report.screen.short import short
 from suite.report.tables.frame import Table, table
 from suite.reproduce.verdicts import differences
 from tests import records
@@ -74,6 +75,64 @@ def test_on_a_cpu_other_threads_in_another_framework_are_a_caveat() -> None:
     assert caveats["jax"] == "", "which does not tell its threads, and so contradicts none"
     assert set(rows(compared(with_threads("cpu", pytorch=8)), "ratio_caveat").values()) == {""}, "0 is one per core"
     assert set(rows(compared(with_threads("cuda")), "ratio_caveat").values()) == {""}, "the GPU computes"
+
+
+def as_applied(record: Record, threads: int, cores: int = 8, **variables: str) -> Record:
+    """The same launch on a CPU of eight cores with its settings as applied."""
+    applied = {"threads": threads, "cores": cores}
+    return replace(under(record, variables), settings={"device": "cpu", "applied": applied})
+
+
+def test_a_framework_that_alone_was_limited_to_fewer_threads_has_no_ratio_and_is_not_ranked() -> None:
+    held = [
+        as_applied(each, 1 if each.cell.framework == "pytorch" else 8, OMP_NUM_THREADS="1")
+        for each in records.launches(n=6)
+    ]
+    found = compared(held)
+    for reason in (rows(found, "ratio_reason")[name] for name in ("tensorflow", "jax")):
+        assert "threads in use one a core against 1 for 8 cores, with OMP_NUM_THREADS set" in reason
+    (contest,) = found.findings.contests
+    assert {row.cell.framework for row in contest.rows} == {"tensorflow", "jax"}
+    assert "threads in use 1 for 8 cores against one a core" in contest.unranked["pytorch"]
+    screen = short(held, "run-a", 120, 40)
+    assert "PyTorch is not ranked" in " ".join(screen.split())
+    assert "OMP_NUM_THREADS" in screen.split("samples/s")[1], "a note below the table"
+    both = compared([each for each in held if each.cell.framework != "tensorflow"]).findings.contests[0]
+    assert both.rivals == []
+    assert len(both.unranked) == 1
+
+
+def test_threads_or_cores_that_were_asked_for_are_compared() -> None:
+    for name in ("threads", "cores"):
+        both = [
+            as_applied(each, n, 8 if name == "threads" else n)
+            for n in (1, 2)
+            for each in records.launches(["pytorch"], **{name: n})
+        ]
+        assert set(compared(both, name).frame["ratio_reason"]) == {""}
+    alone = [as_applied(each, 8, 1 if each.cell.framework == "jax" else 8) for each in records.launches()]
+    assert "cores in use 1 against 8" in rows(compared(alone), "ratio_reason")["jax"]
+
+
+def test_one_thread_a_core_where_others_take_each_hardware_thread_is_a_framework_s_own_choice() -> None:
+    machine = {**records.MACHINE, "threads_per_core": 2}
+    held = [as_applied(each, 4 if each.cell.framework == "pytorch" else 8) for each in records.launches()]
+    held = [replace(each, environment=each.environment | {"machine": machine}) for each in held]
+    found = compared(held)
+    assert set(found.frame["ratio_reason"]) == {""}
+    assert "threads 8 against 4" in rows(found, "ratio_caveat")["jax"]
+
+
+def test_a_variable_that_one_framework_alone_reads_is_a_caveat() -> None:
+    held = [as_applied(each, 8, TF_NUM_INTEROP_THREADS="1", OMP_DYNAMIC="1") for each in records.launches()]
+    caveats = rows(compared(held), "ratio_caveat")
+    assert caveats["tensorflow"].endswith("TF_NUM_INTEROP_THREADS 1, which pytorch does not read")
+    assert caveats["jax"] == ""
+
+
+def test_records_without_settings_as_applied_keep_their_ratios() -> None:
+    held = [as_applied(each, 8) if each.cell.framework == "jax" else under(each) for each in records.launches()]
+    assert set(compared(held).frame["ratio_reason"]) == {""}
 
 
 def test_cuda_graphs_on_one_side_are_a_caveat_between_frameworks() -> None:

@@ -14,7 +14,7 @@ DECLARED = """
     FAKE = Framework(
         "mxnet", "MXNet", colour="#CC79A7", hatch="xx", marker="D", dashes="1 3", compiles=("imperative", "hybrid"),
         faster=("hybrid",), strategies={"kvstore": "KVStore"}, package="mxnet", distributions=("mxnet",),
-        variables={"MXNET_ENGINE_TYPE": "NaiveEngine"},
+        variables={"MXNET_ENGINE_TYPE": "NaiveEngine"}, reads=("MXNET_",),
     )
 """
 
@@ -38,6 +38,8 @@ ASKED = """
     from suite.session.launches.devices import BUILDS, find_build
     from suite.reproduce.install import FRAMEWORK_PACKAGES, INSTALLABLE
     seen["variables"], seen["build"] = variables_of(several), [BUILDS["mxnet"][0], *find_build("mxnet")]
+    from suite.record.parts.environment import select_variables
+    seen["recorded"] = select_variables({"MXNET_OMP_MAX_THREADS": "1", "MXNET_HOME": "/home/ada", "MX_OTHER": "1"})
     seen["installable"], seen["itself"] = INSTALLABLE["mxnet"], FRAMEWORK_PACKAGES["mxnet"]
     from suite.doctor import probes
     seen["asked by the doctor"] = list(probes.FRAMEWORKS)
@@ -99,6 +101,7 @@ def test_sweeps_and_matrices_have_it(seen: dict[str, Any]) -> None:
 
 def test_its_process_its_environment_and_the_doctor_know_it(seen: dict[str, Any]) -> None:
     assert seen["variables"] == {"MXNET_ENGINE_TYPE": "NaiveEngine"}
+    assert seen["recorded"] == {"MXNET_OMP_MAX_THREADS": "1"}
     assert seen["build"] == ["mxnet", "", False]
     assert "mxnet" in seen["installable"]
     assert seen["itself"] == ["mxnet"]

@@ -1,16 +1,33 @@
-"""A further kind of plot is one file in `suite/report/plots/kinds/`, and no other place names it."""
+"""A further kind of plot is one file in `suite/report/plots/kinds/`, and no other place names it; it draws figures."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib.collections import Collection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
+from suite.analysis.accuracy.comparison import compare_accuracies
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
-from suite.report.plots import kinds
+from suite.record.parts.history import Epoch, TrainingHistory
+from suite.record.record import Record
+from suite.report.plots import kinds, use_style
 from tests import records
+
+#: The measured fields of a record.
+MEASURED = (
+    "startup", "compile_s", "first_step_s", "phases", "memory", "metrics", "profile", "inference", "ranks", "course"
+)  # fmt: skip
 
 FAKE = '''
 """How many launches each cell has."""
@@ -56,3 +73,78 @@ def test_a_plot_is_one_file(fake: str, tmp_path: Path) -> None:
     ):
         assert words in picture, words
     assert page.index("Bar chart of training throughput") < page.index(picture) < page.index("Box plot of"), "its place"
+
+
+def slower(value: Any, factor: float) -> Any:
+    """The same with every measured number times a factor; whole numbers only if they are bytes."""
+    if isinstance(value, dict):
+        return {name: slower(each, factor) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [slower(each, factor) for each in value]
+    if isinstance(value, float) or (type(value) is int and value > 10_000):
+        return type(value)(value * factor)
+    return value
+
+
+def otherwise(held: Sequence[Record]) -> list[Record]:
+    """The same launches with other figures, each changed by a factor of its own."""
+    made = [record.to_json() for record in held]
+    factors = [0.9 + 0.01 * (number % 7) for number in range(len(made))]
+    changed = [
+        {name: slower(value, factor) if name in MEASURED else value for name, value in each.items()}
+        for each, factor in zip(made, factors, strict=True)
+    ]
+    return [Record.from_json(each) for each in changed]
+
+
+def trained(devices: int = 1) -> list[Record]:
+    """Launches that train to their end."""
+    passes = tuple(Epoch(100, 2.0, 3.0, 2.0, 0.2 * n, 0.5) for n in range(1, 4))
+    course = TrainingHistory("modern", 3, 0.5, passes, tuple(4.6 * 0.99**step for step in range(100)))
+    return [
+        records.record(name, seed, recipe="modern", course=course, devices=count)
+        for name, seed, count in product(("pytorch", "jax"), range(3), range(1, devices + 1))
+    ]
+
+
+def subject(of: str, held: Sequence[Record]) -> tuple[Any, ...]:
+    """What a kind of plot is drawn of."""
+    timed = [] if held[0].cell.recipe else records.tables(held)
+    groups = group([Launch(each, "run-a", "a.json") for each in held]) if held[0].cell.recipe else []
+    learned = [compare_accuracies(each, "pytorch") for each in groups]
+    return (timed, learned) if of == kinds.COMPARISON else (timed[0] if of == kinds.TIMED else learned[0],)
+
+
+def shapes(plot: Figure | None) -> list[Any]:
+    """Where all lines, bars and marks of a plot are, in the units of its axes."""
+    assert plot is not None
+    drawn: list[Any] = []
+    for axes in plot.axes:
+        drawn += [line.get_xydata() for line in axes.findobj(Line2D) if line.axes is axes]
+        patches = [each for each in axes.patches if isinstance(each, Patch)]
+        drawn += [each.get_path().transformed(each.get_patch_transform()).vertices for each in patches]
+        for each in axes.findobj(Collection):
+            drawn += [each.get_offsets(), *(path.vertices for path in each.get_paths())]
+    return [np.round(np.asarray(each, float), 6).tolist() for each in drawn]
+
+
+def draws_figures(kind: kinds.Kind) -> bool:
+    """Whether a kind of plot looks otherwise where launches have other figures."""
+    if kind.of == kinds.TRAINED:
+        held = trained(devices=2 if kind.name == "accuracy-devices" else 1)
+    else:
+        held = records.complete()
+    with use_style():
+        return shapes(kind.draw(*subject(kind.of, held))) != shapes(kind.draw(*subject(kind.of, otherwise(held))))
+
+
+@pytest.mark.drawing
+@pytest.mark.parametrize("of", [kinds.TIMED, kinds.TRAINED, kinds.COMPARISON])
+def test_every_kind_draws_what_was_measured(of: str) -> None:
+    assert [kind.name for kind in kinds.find_kinds(of) if not draws_figures(kind)] == []
+
+
+@pytest.mark.drawing
+def test_a_plot_that_draws_a_constant_is_noticed(fake: str) -> None:
+    (kind,) = [each for each in kinds.find_kinds(kinds.TIMED) if each.name == fake]
+    assert not draws_figures(kind)

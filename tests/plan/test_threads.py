@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +13,8 @@ from suite.plan.matrix import MatrixError
 from suite.plan.settings.frameworks import VARIABLES, variables_of
 from suite.plan.sweeps.sweep import parse_values, swept, usual
 from suite.profile.chosen import parse_cell
-from suite.worker.frameworks import UnsupportedError, check, threads_in_force
+from suite.worker.frameworks import UnsupportedError, check
 from tests import records
-from tests.frameworks import needs_frameworks
 
 LSTM = Cell("imdb_lstm", "jax", batch=64)
 
@@ -51,24 +49,6 @@ def test_what_cannot_be_had_says_why() -> None:
         check(LSTM.but(threads=2), "cuda")
     with pytest.raises(UnsupportedError, match="a setting of one device; --cores"):
         check(LSTM.but(threads=2, devices=2), "cpu")
-
-
-def test_a_framework_that_has_another_number_is_no_result() -> None:
-    assert not threads_in_force(LSTM, threads=2)
-    assert threads_in_force(LSTM.but(threads=2), threads=2, interop_threads=2) == {"threads": 2, "interop_threads": 2}
-    with pytest.raises(UnsupportedError, match="asked for 2 threads, but 1 are there"):
-        threads_in_force(LSTM.but(threads=2), threads=1)
-
-
-@needs_frameworks("jax")
-def test_a_thread_that_ends_while_they_are_counted_is_none(tmp_path: Path) -> None:
-    from suite.worker.frameworks.jax.device import _names_of_threads
-
-    for task in ("1", "2", "3"):
-        (tmp_path / task).mkdir()
-    for task in ("1", "3"):
-        (tmp_path / task / "comm").write_text(f"tf_XLAEigen/{task}\n")
-    assert sorted(_names_of_threads(tmp_path)) == ["tf_XLAEigen/1\n", "tf_XLAEigen/3\n"]
 
 
 def test_rows_with_other_threads_ran_under_no_other_conditions() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from suite.prove.arithmetic import ACTIVATIONS, convolution, dilate, pool, recurrent_states
-from suite.prove.causes import REMEDIES, find_causes
 from suite.prove.case import Case, Place
+from suite.prove.causes import REMEDIES, find_causes
 from suite.prove.formulas import inside
 from suite.prove.layers import Pair
 from suite.prove.numbers import Given, Numbers

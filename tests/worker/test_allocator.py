@@ -1,4 +1,4 @@
-"""The allocator of a GPU's memory: chosen by variables, read back, refused where another is in force. No GPU needed."""
+"""The allocator of a GPU's memory: chosen by variables, and read back. No GPU needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import UnsupportedError, describe_allocator
+from suite.worker.frameworks import UnsupportedError
 from tests.frameworks import each_framework, framework_of, needs_frameworks
 
 pytestmark = needs_frameworks
@@ -26,16 +26,6 @@ def test_a_cpu_has_no_allocator_to_choose(framework: str, allocator: str) -> Non
         framework_of(framework).prepare(cell_of(framework, allocator), "cpu", 0)
 
 
-def test_another_allocator_than_the_cell_s_is_refused_and_any_is_its_default() -> None:
-    asked = cell_of("pytorch", "cudaMallocAsync")
-    assert describe_allocator(asked, "cudaMallocAsync", backend="x") == {
-        "allocator": {"in_force": "cudaMallocAsync", "backend": "x"}
-    }
-    with pytest.raises(UnsupportedError, match="asked for the allocator cudaMallocAsync, but default is in force"):
-        describe_allocator(asked, "default")
-    assert describe_allocator(asked.but(allocator="default"), "unified") == {"allocator": {"in_force": "unified"}}
-
-
 @needs_frameworks("pytorch")
 @pytest.mark.parametrize(
     ("backend", "expandable", "found"),
@@ -49,7 +39,7 @@ def test_pytorch_names_its_allocator(
     monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: backend)
     monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: [{"is_expandable": expandable}])
     monkeypatch.setattr(torch, "empty", lambda *shape, device: (shape, device))
-    assert device_of("pytorch").allocator(cell_of("pytorch", found))["allocator"]["in_force"] == found
+    assert device_of("pytorch").allocator() == found
 
 
 @needs_frameworks("tensorflow")
@@ -66,7 +56,7 @@ def test_tensorflow_s_allocator_is_that_of_its_variables(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], found: str
 ) -> None:
     set_only(monkeypatch, variables)
-    assert device_of("tensorflow").allocator(cell_of("tensorflow", found))["allocator"]["in_force"] == found
+    assert device_of("tensorflow").allocator() == found
 
 
 @needs_frameworks("jax")
@@ -89,8 +79,7 @@ def test_jax_s_allocator_is_that_of_its_variables_and_its_pool(
         device_put=lambda value, place: SimpleNamespace(block_until_ready=lambda: value),
     )
     monkeypatch.setattr(device_of("jax"), "jax", stand_in)
-    settings: dict[str, Any] = device_of("jax").allocator(cell_of("jax", found))["allocator"]
-    assert (settings["in_force"], settings["pool_bytes"]) == (found, pool)
+    assert device_of("jax").allocator() == found
 
 
 def device_of(framework: str) -> Any:

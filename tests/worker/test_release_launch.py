@@ -9,8 +9,8 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.record.handover.job import Job
+from suite.worker.launch.applied import NotAppliedError, check_release
 from suite.worker.launch.outcome import classify
-from suite.worker.launch.releases import ReleaseError, in_force
 
 CELL = Cell("imdb_lstm", "pytorch", release="2.13.0")
 
@@ -24,15 +24,15 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_the_release_in_force_is_recorded(torch: ModuleType) -> None:
     vars(torch)["__version__"] = "2.13.0+cpu"
-    assert in_force(CELL) == {"release": "2.13.0+cpu"}
-    assert in_force(CELL.but(release="2.13")) == {"release": "2.13.0+cpu"}
-    assert in_force(CELL.but(release="")) == {}
+    assert check_release(CELL) == {"release": "2.13.0+cpu"}
+    assert check_release(CELL.but(release="2.13")) == {"release": "2.13.0+cpu"}
+    assert check_release(CELL.but(release="")) == {}
 
 
 def test_another_release_than_the_one_asked_for_is_an_error(torch: ModuleType) -> None:
     vars(torch)["__version__"] = "2.13.1"
-    with pytest.raises(ReleaseError, match=r"asked for pytorch 2\.13\.0, but 2\.13\.1 is installed there") as caught:
-        in_force(CELL)
+    with pytest.raises(NotAppliedError, match=r"asked for pytorch 2\.13\.0, but 2\.13\.1 is installed there") as caught:
+        check_release(CELL)
     assert classify(caught.value, Job(CELL, ""), torch)[0] == "error"
 
 

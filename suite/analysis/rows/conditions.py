@@ -1,4 +1,4 @@
-"""The conditions that a launch ran under besides the machine: versions, variables, threads and a workload's own code.
+"""The conditions that a launch ran under besides the machine: versions, variables, threads, cores and a workload's code.
 
 Variables that the suite itself sets, for one framework only (`suite.plan.settings.frameworks.VARIABLES`) or for the
 allocator that a cell asks for, are none of them, and neither is what a record of the first schemas does not contain.
@@ -28,9 +28,12 @@ _OF_IMPORTS = {"TF_CPP_MIN_LOG_LEVEL", "PYTORCH_NVML_BASED_CUDA_CHECK"}
 #: Keras sets it on every backend when it is imported, and only TensorFlow reads it.
 _OF_TENSORFLOW = {"TF_FORCE_GPU_ALLOW_GROWTH"}
 
+#: The cores on which the threads that compute may run, and whether there are as many threads as cores. Every framework
+#: says both, from the first records on that hold settings as applied.
+CORES, THREADS = "cores in use", "threads in use"
+
 #: The settings that change the speed, and what they are called.
 _SETTINGS = {
-    "threads": "threads",
     "memory_fraction": "share of the GPU's memory",
     "cuda_graphs": "CUDA graphs",
     "jit_compile": "compiling by Keras",
@@ -52,17 +55,39 @@ def facts(record: Record) -> Facts:
         values[CODE] = str(files)[:CODE_SHOWN]
     if isinstance(graphs := values["CUDA graphs"], bool):
         values["CUDA graphs"] = "on" if graphs else "off"
-    if values["threads"] == 0:  # TensorFlow's way to say one per core
-        values["threads"] = record.settings.get("cores") or _mapping(environment.get("machine")).get("cores")
+    values |= _threads(record)
     return {clean(name, 60): clean(value, 80) for name, value in values.items() if value is not None}
+
+
+def _threads(record: Record) -> dict[str, Any]:
+    """The threads that computed, and how many for the cores: a framework by itself takes one a core, or hardware thread.
+
+    TensorFlow's way to say that was 0.
+    """
+    machine, applied = _mapping(record.environment.get("machine")), _mapping(record.settings.get("applied"))
+    threads, cores = applied.get("threads", record.settings.get("threads")), record.settings.get("cores")
+    usable = cores or machine.get("cores")
+    threads = usable if threads == 0 else threads
+    if not applied or record.settings.get("device") != "cpu" or not isinstance(usable, int):
+        return {"threads": threads}
+    least = -(-usable // (machine.get("threads_per_core") or 1))
+    as_usual = isinstance(threads, int) and least <= threads <= usable
+    return {
+        "threads": threads, CORES: applied.get("cores"),
+        THREADS: "one a core" if as_usual else f"{threads} for {usable} cores",
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """All values of each fact over some launches, and whether any of these launches recorded its variables."""
+    """All values of each fact over some launches, and whether any of these launches recorded its variables.
+
+    ``read_back`` says whether all of them hold their settings as they were applied.
+    """
 
     values: dict[str, list[str]]
     variables_recorded: bool
+    read_back: bool = False
 
     def of(self, name: str) -> list[str]:
         """The values of a fact in their order; a variable that no launch has is unset in all."""
@@ -71,7 +96,8 @@ class Conditions:
 
 def conditions(records: Iterable[Record]) -> Conditions:
     """All values of each fact over these launches; a variable that only some of them have is unset in the others."""
-    launches = [(facts(r), isinstance(r.environment.get("variables"), Mapping)) for r in records if r.environment]
+    known = [record for record in records if record.environment]
+    launches = [(facts(record), isinstance(record.environment.get("variables"), Mapping)) for record in known]
     values = {}
     for name in dict.fromkeys(name for launch_facts, _ in launches for name in launch_facts):
         recorded = [
@@ -80,7 +106,8 @@ def conditions(records: Iterable[Record]) -> Conditions:
             if name in launch_facts or name.startswith("$")
         ]
         values[name] = sorted({value for value, has_variables in recorded if has_variables or value != UNSET})
-    return Conditions(values, any(has_variables for _, has_variables in launches))
+    read_back = bool(known) and all(record.settings.get("applied") for record in known)
+    return Conditions(values, any(has_variables for _, has_variables in launches), read_back)
 
 
 def _mapping(data: Any) -> dict[str, Any]:

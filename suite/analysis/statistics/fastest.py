@@ -18,6 +18,7 @@ from itertools import combinations, permutations
 
 from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict
+from suite.analysis.rows.environments import differences
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
 from suite.analysis.statistics.inference import MARGIN
 from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare, entered, fastest, rate
@@ -106,7 +107,10 @@ def find_fastest(
     ``known`` are the ratios of the group's table.
     """
     settings = entered(group)
-    ranked = {key: fastest(rows, verdicts) for key, rows in settings.items()}
+    best = {key: fastest(rows, verdicts) for key, rows in settings.items()}
+    ranked, apart = {}, {}
+    for key, rows in best.items():
+        ranked[key], apart[key] = _keep_alike(rows)
     pairs = [pair for rows in ranked.values() for pair in combinations(rows, 2)]
     # Rows of different runs share no blocks, and have a ratio only where a table has one.
     wanted = {(a.key, b.key): (a, b, 1.0) for a, b in pairs if a.run == b.run or (b.key, a.key) in known}
@@ -121,7 +125,7 @@ def find_fastest(
                     (a.cell.framework, b.cell.framework): gaps.get((a.key, b.key), none)
                     for a, b in combinations(rows, 2)
                 },
-                _find_obstacles(settings[key], rows, verdicts),
+                _find_obstacles(settings[key], best[key], verdicts) | apart[key],
                 *(_find_values(settings[key], rows, name) for name in OF_A_FRAMEWORK),
             )
         )
@@ -150,6 +154,22 @@ def order_rows(contest: FastestBySetting) -> FastestBySetting:
 def _beats(contest: FastestBySetting, row: Row, other: Row) -> bool:
     gap = contest.gap(row.cell.framework, other.cell.framework)
     return gap.verdict == "faster" if gap.verdict else (gap.value or 0.0) > 1
+
+
+def _keep_alike(rows: Sequence[Row]) -> tuple[list[Row], dict[str, str]]:
+    """The rows of which each may be compared with each, as many as there are, and why the others are not ranked."""
+
+    def apart(row: Row, other: Row) -> str:
+        return differences(row, other)[0] if row.run == other.run else ""
+
+    sets = (each for size in range(len(rows), 0, -1) for each in combinations(rows, size))
+    kept = next((each for each in sets if not any(apart(*pair) for pair in combinations(each, 2))), ())
+    reasons = {}
+    for row in rows:
+        if row not in kept:
+            words, rival = next((words, other.cell.framework) for other in kept if (words := apart(row, other)))
+            reasons[row.cell.framework] = f"it and {rival} computed under different settings ({words})"
+    return [*kept], reasons
 
 
 def _find_obstacles(rows: Iterable[Row], ranked: Sequence[Row], verdicts: Mapping[RowKey, Verdict]) -> dict[str, str]:

@@ -19,20 +19,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from suite.catalog.frameworks import FRAMEWORKS, READ_BY_ALL
 from suite.record.parts.processor import describe_processor
 
-#: Beginnings of the environment variables that a record holds, since they change what is computed or how fast.
-PREFIXES = (
-    "ATEN_", "CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GOMP_", "JAX_", "KERAS_", "KMP_", "MALLOC_", "MKL_", "NCCL_",
-    "NVIDIA_TF32_", "OMP_", "ONEDNN_", "OPENBLAS_", "PJRT_", "PYTORCH_", "TCMALLOC_", "TF_", "TORCH_",
-    "TORCHINDUCTOR_", "XLA_",
-)  # fmt: skip
-ALSO = ("GLIBC_TUNABLES", "LD_PRELOAD", "NPROC")
+#: Beginnings of the environment variables that a record holds: all that a framework or its libraries read.
+PREFIXES = tuple(dict.fromkeys((*READ_BY_ALL, *(prefix for each in FRAMEWORKS.values() for prefix in each.reads))))
 
 #: Exceptions: variables that name a place or a device, or that are set for one launch alone. The network interface of
 #: several devices is in the record's part `ranks`.
 NOT_RECORDED = re.compile(
-    r"TF_CONFIG|NCCL_SOCKET_IFNAME|CUDA_(VISIBLE_DEVICES|HOME|PATH|CACHE_PATH|VERSION.*)|NCCL_(VERSION|HOME).*|.*_(DIR|HOME|ROOT|PATH|FILE)"
+    r"TF_CONFIG|NCCL_SOCKET_IFNAME|CUDA_(VISIBLE_DEVICES|HOME|PATH|CACHE_PATH|VERSION.*)|NCCL_(VERSION|HOME).*"
+    r"|NVIDIA_(VISIBLE_DEVICES|REQUIRE_.*)"
+    r"|.*_(DIR|HOME|ROOT|PATH|FILE|IFNAME)"
 )
 #: Variables that may hold a secret or a host: the record says only that they are set.
 PRIVATE = re.compile(r".*(TOKEN|SECRET|PASSWORD|CREDENTIAL|_KEY$|ADDR|HOST|URL)")
@@ -51,9 +49,10 @@ GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _DIRECTORIES = re.compile(r"(?:(?<=file://)|(?<=-[IL])|(?<![\w./~-]))~?/(?:[^\s/:'\"<>()]+/)+")
 
 
-def describe(distributions: Iterable[str]) -> dict[str, Any]:
+def describe(distributions: Iterable[str], variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """The environment of the calling process, with the versions of those distributions that are installed.
 
+    ``variables`` are those that the process started with, to which a framework's import may have added others.
     ``digest`` covers every installed distribution, so that two records with the same one ran the same software.
     ``lock`` is that of the lock file that a release's environment was built from.
     """
@@ -66,7 +65,7 @@ def describe(distributions: Iterable[str]) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "packages": {name: versions[_normal(name)] for name in (*distributions, "numpy") if _normal(name) in versions},
-        "variables": select_variables(os.environ),
+        "variables": select_variables(variables),
         "digest": digest_of(everything),
         **({"lock": hashlib.sha256(lock.read_bytes()).hexdigest()} if lock.is_file() else {}),
     }
@@ -87,7 +86,7 @@ def list_distributions() -> tuple[str, ...]:
 def select_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """The environment variables that change what is computed or how fast, without places, hosts and secrets."""
     names = sorted(
-        name for name in variables if (name.startswith(PREFIXES) or name in ALSO) and not NOT_RECORDED.fullmatch(name)
+        name for name in variables if name.startswith(PREFIXES) and not NOT_RECORDED.fullmatch(name)
     )
     return {name: "<set>" if PRIVATE.match(name) else redact(variables[name]) for name in names}
 

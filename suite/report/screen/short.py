@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from framework_training_suite import typed
 from suite.analysis.accuracy.comparison import AccuracyComparison, compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import NONE, middle
+from suite.analysis.statistics.ratios import Ratio
 from suite.catalog.metrics import METRICS
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import FRAMEWORKS
@@ -24,7 +25,7 @@ from suite.report.format.terminal import WIDEST_TEXT
 from suite.report.format.view import View
 from suite.report.tables import inference
 from suite.report.tables.accuracy import view
-from suite.report.tables.figures import Read, launch_count, metric_text, of_devices, outcome, ratio
+from suite.report.tables.figures import Notes, Read, launch_count, metric_text, of_devices, outcome, ratio
 from suite.report.tables.frame import Table, table
 from suite.report.tables.words import title
 from suite.report.text.answer import answer
@@ -37,6 +38,9 @@ AROUND = 3
 
 #: The axes along which memory is half of the question.
 OF_MEMORY = tuple(name for name, each in SETTINGS.items() if each.saves_memory)
+
+#: Lines of notes, at most.
+NOTES_MOST = 4
 
 #: Characters of a table cell, at most.
 CELL_MOST = 40
@@ -73,9 +77,14 @@ def screen(
     foot = [line for text in last for line in _wrap(text, width)]
     if len(head) > (most := max(2, room.lines // 2 - len(foot))):
         head = [*head[: most - 1], f"… the whole answer: {room.more}"]
-    blocks = [_show_timed(each, room.columns) for each in tables]
+    notes = Notes()
+    blocks = [_show_timed(each, room.columns, notes) for each in tables]
     blocks += [_show_inference(view, room.columns) for each in tables for view in inference.views(each)]
     blocks += [_show_accuracy(each, room.columns) for each in trained]
+    told = [line for text in notes.lines for line in _wrap(text, width)]
+    if len(told) > NOTES_MOST:
+        told = [*told[: NOTES_MOST - 1], f"… all notes: {room.more}"]
+    foot = [*told, *foot]
     shown = _fit(blocks, room.lines - len(head) - len(foot) - 2, room.more)
     cut = [line if len(line) < room.columns else f"{line[: room.columns - 2]}…" for line in [*head, "", *shown]]
     return [*cut, *foot]
@@ -103,8 +112,11 @@ def _cut(block: Sequence[str], room: int, more: str) -> list[str]:
     return [*heading, *kept, f"… and {count(len(rows) - len(kept), 'more row')}: {more}"]
 
 
-def _show_timed(compared: Table, columns: int) -> list[str]:
-    """Returns title, header and a line per row; what no framework supports goes last."""
+def _show_timed(compared: Table, columns: int, notes: Notes) -> list[str]:
+    """Returns title, header and a line per row; what no framework supports goes last.
+
+    Where the two rows of a ratio differ in a condition, a note says so, without their names.
+    """
     cells = sorted(compared.cells, key=lambda cell: cell.outcome == "unsupported")
     ran_well = all(cell.outcome == "ok" and not cell.flags for cell in cells)
     by = compared.group.by
@@ -113,7 +125,7 @@ def _show_timed(compared: Table, columns: int) -> list[str]:
     read: dict[str, Read] = {
         "n": lambda cell: launch_count(cell.launches_ok, cell.launches),
         "samples/s": metric_text(METRICS["samples_per_s"]),
-        f"to {compared.baseline}" if by == "framework" else "ratio": lambda cell: ratio(cell.ratio),
+        f"to {compared.baseline}" if by == "framework" else "ratio": lambda cell: ratio(_without_names(cell.ratio), notes),
         **({"verdict": lambda cell: cell.ratio.verdict or NONE} if compared.tested else {}),
         **several,
         **({"memory MiB": metric_text(METRICS["peak_memory_bytes"])} if by in OF_MEMORY else {}),
@@ -128,6 +140,13 @@ def _show_timed(compared: Table, columns: int) -> list[str]:
         for cell in cells
     ]
     return [title(compared.group), *_narrow(lines, columns, ["bottleneck", "global batch", "communication"])]
+
+
+def _without_names(found: Ratio) -> Ratio:
+    """Returns a ratio whose reason and caveat do not say which row it is to, so that equal ones have one note."""
+    names = f"no ratio to {found.baseline}: ", f"ran under different conditions than {found.baseline}: "
+    reason, caveat = (text.removeprefix(name) for text, name in zip((found.reason, found.caveat), names, strict=True))
+    return replace(found, reason=reason, caveat=caveat)
 
 
 def _show_inference(shown: View, columns: int) -> list[str]:

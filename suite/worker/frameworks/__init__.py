@@ -5,16 +5,19 @@ Each `training.py` has `DISTRIBUTIONS`, `prepare`, `Training`, `installation`, `
 `fence`, `read`), evaluates (`evaluate`), goes on where another process ended (`checkpoint`, `restore`), and shows what
 it computes (`weights`, `gradients`, `logits`, `compiled`). What a framework says of its build, its devices and their
 memory stands in `device.py`. `evidence.py` has what only the evidence in a record asks for, such as `on_host`,
-`explain_step`, `draws` and `updates`, and `optimizer.py` the optimizers by the spec's formulas. Importing this
+`explain_step`, `draws`, `updates` and `applied`, which reads the settings back from what ran, and `optimizer.py` the optimizers by the spec's formulas. Importing this
 package imports none of them.
 """
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from inspect import signature
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -27,6 +30,12 @@ from workloads.spec import Numbers, WorkloadSpec, read_declaration, specificatio
 
 #: The number formats of each precision.
 NUMBERS = {name: Numbers(each.compute, each.weights) for name, each in PRECISIONS.items()}
+
+#: What the operations of a kernel are called, in any framework; without these a program has the workload's plain one.
+KERNEL_MARKS = {
+    "cudnn": r"_cudnn_rnn|CudnnRNN|(?m:^)rnn_fwd",
+    "fused": r"scaled_dot_product|dot_product_attention",
+}
 
 #: Dynamic loss scaling in fp16, alike in all three: where it starts, and after how many finite steps it doubles.
 LOSS_SCALE = 2.0**16
@@ -146,24 +155,23 @@ def read_mark(spec: WorkloadSpec, least: float, most: float, usual: float) -> fl
     return kinds.get(int(least), usual) if least == most == int(least) else usual
 
 
-def describe_allocator(cell: Cell, found: str, **more: Any) -> dict[str, Any]:
-    """The allocator that a framework says is in force, for a record; another than the cell's is `UnsupportedError`.
+def count_threads(pool: str, tasks: Path = Path("/proc/self/task")) -> int:
+    """How many threads of this process have a name that begins so; 0 where the system has no such list."""
 
-    With ``default`` it may be any: the user's own variables stand.
-    """
-    if cell.allocator not in ("default", found):
-        raise UnsupportedError(f"asked for the allocator {cell.allocator}, but {found} is in force")
-    return {"allocator": {"in_force": found, **more}}
+    def name(task: Path) -> str:
+        with suppress(OSError):  # it ends meanwhile
+            return Path(task, "comm").read_text(encoding="utf-8")
+        return ""
+
+    return sum(name(task).startswith(pool) for task in tasks.iterdir()) if tasks.is_dir() else 0
 
 
-def threads_in_force(cell: Cell, **found: int) -> dict[str, int]:
-    """The threads that a framework says it has, for a record, where the cell asks for a number of its own.
-
-    ``threads`` is the first name. Raises `UnsupportedError` where it has another number.
-    """
-    if cell.threads and found["threads"] != cell.threads:
-        raise UnsupportedError(f"asked for {cell.threads} threads, but {found['threads']} are there")
-    return found if cell.threads else {}
+def find_kernel(cell: Cell, operations: Iterable[str]) -> str:
+    """Which of its workload's kernels a program has, by the names of its operations; ``auto`` if there is no choice."""
+    kernels = read_declaration(cell.workload).kernels
+    names = "\n".join(operations)
+    shown = [kernel for kernel in kernels if kernel in KERNEL_MARKS and re.search(KERNEL_MARKS[kernel], names)]
+    return next(iter(shown), kernels[-1] if kernels else "auto")
 
 
 class BatchError(ValueError):

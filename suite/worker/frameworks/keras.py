@@ -18,6 +18,7 @@ import keras
 import numpy as np
 from keras.src.backend.common import dtypes
 
+from suite.catalog.settings import LAYOUTS
 from suite.plan.cell import USUAL_COMPILE, Cell
 from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check_batch
 from suite.worker.interfaces import LEAST_EPOCH_S
@@ -200,6 +201,22 @@ def explain_step(training: Training, batch: Any) -> tuple[float, dict[str, Array
 def updates(training: Any) -> int | None:
     """How many steps the optimizer of a `Training` has counted itself; None where it keeps no count."""
     return int(_on_host(training.inner.iterations))
+
+
+def applied(training: Training) -> dict[str, Any]:
+    """The settings of a cell that Keras applies, read back from what ran; a backend's file adds its own.
+
+    `fit` leaves its history with the model, and `train_on_batch` none.
+    """
+    layers = training.model.layers
+    by_cudnn = {layer.use_cudnn for layer in layers if hasattr(layer, "use_cudnn")}
+    last = all(layer.data_format == "channels_last" for layer in layers if hasattr(layer, "data_format"))
+    return {
+        "interface": "keras-fit" if hasattr(training.model, "history") else "keras",
+        "kernel": {True: "cudnn", False: "scan"}.get(next(iter(by_cudnn), "auto"), "auto"),
+        "layout": LAYOUTS[0] if last else LAYOUTS[1],
+        "checkpointing": "off",
+    }
 
 
 def draws(training: Training, batch: Any, count: int) -> tuple[Array, dict[str, Array]]:

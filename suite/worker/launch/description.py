@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -41,9 +41,14 @@ def describe_workload(spec: WorkloadSpec, name: str, recipe: Recipe | None) -> d
     return workload | ({"recipe": as_dict(recipe) | {"name": name}} if recipe else {})
 
 
-def describe_environment(cell: Cell, distributions: Iterable[str], settings: dict[str, Any]) -> dict[str, Any]:
-    """The environment, with the versions of these distributions; ``settings`` get what of it is this process's own."""
-    environment = describe(distributions)
+def describe_environment(
+    cell: Cell, distributions: Iterable[str], settings: dict[str, Any], variables: Mapping[str, str]
+) -> dict[str, Any]:
+    """The environment, with the versions of these distributions; ``settings`` get what of it is this process's own.
+
+    ``variables`` are those that the process started with.
+    """
+    environment = describe(distributions, variables)
     if cores := os.environ.get(HOST_CORES):  # of which this process has some
         settings["cores"], environment["machine"]["cores"] = environment["machine"]["cores"], int(cores)
     if cell.cores or cell.bind:

@@ -8,12 +8,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from suite.catalog.frameworks import FRAMEWORKS
+from suite.plan.cell import Cell
 from suite.record.handover.job import Job
 from suite.record.parts.environment import SHARED_MEMORY, shared_memory
 from suite.record.retry import NOT_IMPORTABLE
 from suite.worker.frameworks import RecompiledError, UnsupportedError
+from suite.worker.launch.applied import NotAppliedError
 from suite.worker.launch.probe import PrecisionError
-from suite.worker.launch.releases import ReleaseError, lacking
 from workloads.faults import describe_fault
 from workloads.spec import UnavailableKernelError
 
@@ -28,7 +30,7 @@ class DivergedError(RuntimeError):
 def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tuple[str, str]:
     """Status and reason."""
     name = job.cell.framework
-    reason = lacking(job.cell, error)
+    reason = _lacking(job.cell, error)
     if reason or isinstance(error, (UnsupportedError, UnavailableKernelError)):
         return "unsupported", reason or str(error)
     if isinstance(error, ModuleNotFoundError) and framework is None:
@@ -38,7 +40,7 @@ def classify(error: BaseException, job: Job, framework: ModuleType | None) -> tu
         )
     if isinstance(error, DivergedError):
         return "diverged", str(error)
-    if isinstance(error, (PrecisionError, RecompiledError, ReleaseError)):
+    if isinstance(error, (NotAppliedError, PrecisionError, RecompiledError)):
         return "error", str(error)
     lines = str(error).strip().splitlines() or [""]
     line = lines[-1 if any("Original Traceback" in each for each in lines) else 0]  # of a process of a loader
@@ -65,3 +67,17 @@ def check(losses: list[Any], training: Any, where: str) -> list[float]:
         if not math.isfinite(value):
             raise DivergedError(f"the loss is {value} in {where}, step {index + 1}")
     return values
+
+
+def _lacking(cell: Cell, error: BaseException) -> str:
+    """What a release lacks that the suite's files need, in words; empty where the error says nothing of the kind."""
+    package = FRAMEWORKS[cell.framework].package
+    if not cell.release:
+        return ""
+    if isinstance(error, AttributeError):
+        place = getattr(error.obj, "__name__", "")
+    else:
+        place = (error.name or "") if isinstance(error, ImportError) else ""
+    if str(place).partition(".")[0] != package:
+        return ""
+    return f"{cell.framework} {cell.release} lacks what the suite needs ({error})"

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import suppress
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from suite.plan.cell import Cell
-from suite.worker.frameworks import RecompiledError, UnsupportedError, describe_allocator, threads_in_force
+from suite.worker.frameworks import RecompiledError, UnsupportedError, count_threads
 
 
 def find_devices() -> list[Any]:
-    """The devices that JAX sees, of the kind that it uses. Raises `UnsupportedError` where ``JAX_PLATFORMS`` hides all."""
+    """The devices that JAX sees, of its kind. Raises `UnsupportedError` where ``JAX_PLATFORMS`` hides all."""
     try:
         return jax.devices()
     except (AssertionError, RuntimeError) as error:  # the first where none of these platforms is there
@@ -88,8 +84,8 @@ def memory_fraction() -> float:
     return float(os.environ.get("XLA_CLIENT_MEM_FRACTION") or 0.75)
 
 
-def allocator(cell: Cell) -> dict[str, Any]:
-    """The allocator of GPU memory in force, as `suite.worker.frameworks.describe_allocator` records it.
+def allocator() -> str:
+    """The allocator of GPU memory that is in force.
 
     JAX has no function that names it: its kind is that of the variables, of which JAX refuses an unknown one. Whether
     memory was taken at the start shows in the size of the pool after the first array.
@@ -98,33 +94,16 @@ def allocator(cell: Cell) -> dict[str, Any]:
     jax.device_put(0.0, card).block_until_ready()
     stats = card.memory_stats() or {}
     pool, limit = int(stats.get("pool_bytes", 0)), int(stats.get("bytes_limit", 0))
-    kind = os.environ.get("XLA_PYTHON_CLIENT_ALLOCATOR", "default").lower()
-    if kind == "cuda_async":
-        found = "cudaMallocAsync"
-    elif os.environ.get("TF_FORCE_UNIFIED_MEMORY", "").lower() in ("1", "true"):
-        found = "unified"
-    else:
-        found = "preallocated" if limit and pool > limit / 2 else "default"
-    return describe_allocator(
-        cell, found, kind=kind, pool_bytes=pool, limit_bytes=limit, read_from="variables and pool"
-    )
+    if os.environ.get("XLA_PYTHON_CLIENT_ALLOCATOR", "default").lower() == "cuda_async":
+        return "cudaMallocAsync"
+    if os.environ.get("TF_FORCE_UNIFIED_MEMORY", "").lower() in ("1", "true"):
+        return "unified"
+    return "preallocated" if limit and pool > limit / 2 else "default"
 
 
-def take_threads(cell: Cell) -> dict[str, int]:
-    """The threads in force, for a record, where the cell asks for a number of them; XLA read it when it started.
-
-    No function of JAX tells them: those of XLA's pool are counted among this process's.
-    """
-    if not cell.threads:
-        return {}
-    return threads_in_force(cell, threads=sum(name.startswith("tf_XLAEigen") for name in _names_of_threads()))
-
-
-def _names_of_threads(tasks: Path = Path("/proc/self/task")) -> Iterator[str]:
-    """The names of this process's threads; one that ends meanwhile has none any more."""
-    for task in tasks.iterdir():
-        with suppress(FileNotFoundError, ProcessLookupError):
-            yield Path(task, "comm").read_text(encoding="utf-8")
+def threads() -> int:
+    """How many threads compute an operation: no function of JAX tells it, so those of XLA's pool are counted."""
+    return count_threads("tf_XLAEigen")
 
 
 def reset_memory(device: str) -> None:

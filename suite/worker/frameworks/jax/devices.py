@@ -94,6 +94,12 @@ class Training(single.Training):
         self.jitted = jax.jit(mapped(self._mapped_step, out_specs=(PartitionSpec(), each)), donate_argnums=0)
         self.explained = jax.jit(mapped(self._mapped_update, out_specs=PartitionSpec()), donate_argnums=0)
 
+    def united(self) -> dict[str, Any]:
+        """The strategy and the number of devices, read back from the program and the devices of its arrays."""
+        by_device = "shard_map" in {step.primitive.name for step in self.program.eqns}
+        strategy = ("local" if jax.process_count() == 1 else "shard-map") if by_device else "jit"
+        return {"strategy": strategy, "devices": len(jax.tree.leaves(self.state.weights)[0].sharding.device_set)}
+
     def put(self, batch: tuple[Array, Array]) -> Any:
         """The process's share as a part of the batch on all devices."""
         return tuple(jax.make_array_from_process_local_data(self.split, np.asarray(array)) for array in batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -13,10 +14,12 @@ import numpy as np
 import optax
 from jax.experimental.compilation_cache import compilation_cache
 
+from suite.catalog.settings import LAYOUTS
 from suite.worker.evidence.owners import once, part
-from suite.worker.frameworks.jax.device import takes
+from suite.worker.frameworks import find_kernel
+from suite.worker.frameworks.jax.device import allocator, graphs_switched_off, takes, threads
 from suite.worker.frameworks.jax.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
-from suite.worker.frameworks.jax.training import COMPILER_OPTIONS
+from suite.worker.frameworks.jax.training import COMPILE_MODES, COMPILER_OPTIONS
 from workloads.data.dataset import Array
 from workloads.defaults.jax import join
 from workloads.dropout.jax import SWITCH, turn_off
@@ -152,3 +155,42 @@ def count_kept_bytes(training: Any, batch: Any) -> int:
     saved = {leaf for leaf in traced.outvars if isinstance(leaf, jax.extend.core.Var)}
     saved -= {*traced.invars, *traced.constvars}
     return sum(leaf.aval.size * leaf.aval.dtype.itemsize for leaf in saved)
+
+
+def applied(training: Any, batch: Any) -> dict[str, Any]:
+    """The settings of a cell that JAX applies, read back from what ran: `suite.worker.launch.applied`."""
+    del batch
+    steps = [*_list_steps(training.program)]
+    names = {step.primitive.name for step in steps}
+    # The axis of the channels among those of the images.
+    channels = {step.params["dimension_numbers"].lhs_spec[1] for step in steps if "conv_general" in step.primitive.name}
+    is_compiled = isinstance(training.jitted, jax.stages.Compiled)
+    return read_process(training, is_compiled) | {
+        "kernel": find_kernel(training.cell, names),
+        "layout": LAYOUTS[1] if 1 in channels else LAYOUTS[0],
+        "checkpointing": "on" if names & {"checkpoint", "remat", "remat2"} else "off",
+    }
+
+
+def read_process(training: Any, is_compiled: bool) -> dict[str, Any]:
+    """What JAX' switches, and this process, show of the settings, whatever drives the training."""
+    on_gpu = jax.default_backend() == "gpu"
+    without = graphs_switched_off(os.environ.get("XLA_FLAGS", "")) or COMPILE_MODES["nographs"].items() <= (
+        getattr(training, "options", {}).items()
+    )
+    mode = "nographs" if on_gpu and without else "compile"
+    return {
+        "compile": mode if is_compiled and not jax.config.jax_disable_jit else "eager",
+        "layout": LAYOUTS[0],
+        "threads": threads(),
+        "allocator": allocator() if on_gpu else "default",
+    }
+
+
+def _list_steps(program: Any) -> Iterator[Any]:
+    """The steps of a traced program, and of those within them."""
+    for step in getattr(program, "jaxpr", program).eqns:
+        yield step
+        for value in jax.tree.leaves([*step.params.values()]):
+            if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
+                yield from _list_steps(value)

@@ -12,11 +12,11 @@ from suite.plan.cell import Cell
 from suite.worker.frameworks import keras
 from suite.worker.frameworks.jax import evidence as jax_evidence
 from suite.worker.frameworks.jax import training as native
-from suite.worker.frameworks.jax.evidence import programs_kept
+from suite.worker.frameworks.jax.evidence import programs_kept, read_process
 from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explain_step, updates
 
 __all__ = (
-    "DISTRIBUTIONS", "Training", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
+    "DISTRIBUTIONS", "Training", "applied", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
 )  # fmt: skip
 
 
@@ -53,3 +53,9 @@ class Training(keras.Training):
 
 def _dense(gradient: jax.Array) -> jax.Array:
     return gradient
+
+
+def applied(training: Training, batch: Any) -> dict[str, Any]:
+    """The settings of a cell that Keras and JAX apply, read back from what ran."""
+    del batch
+    return read_process(training, hasattr(training.model.train_function, "lower")) | keras.applied(training)

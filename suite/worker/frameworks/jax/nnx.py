@@ -15,15 +15,15 @@ import numpy as np
 from flax import nnx
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import UnsupportedError, check_batch
+from suite.worker.frameworks import UnsupportedError, check_batch, find_kernel
 from suite.worker.frameworks.jax import training as native
-from suite.worker.frameworks.jax.evidence import on_host, programs_kept
+from suite.worker.frameworks.jax.evidence import on_host, programs_kept, read_process
 from suite.worker.frameworks.jax.optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
 __all__ = (
-    "DISTRIBUTIONS", "Training", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
+    "DISTRIBUTIONS", "Training", "applied", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
 )  # fmt: skip
 
 DISTRIBUTIONS = ("flax",)
@@ -126,6 +126,13 @@ def explain_step(training: Training, batch: Any) -> tuple[float, dict[str, Array
 def updates(training: Any) -> int | None:
     """How many steps the optimizer of a `Training` has counted itself; None where it keeps no count."""
     return int(training.optimizer.step.get_value())
+
+
+def applied(training: Training, batch: Any) -> dict[str, Any]:
+    """The settings of a cell that flax.nnx and JAX apply, read back from what ran; nnx has no cuDNN and recomputes none."""
+    del batch
+    own = {"kernel": find_kernel(training.cell, ()), "checkpointing": "off"}
+    return read_process(training, training.traces > 0) | own
 
 
 def draws(training: Training, batch: Any, count: int) -> tuple[Array, dict[str, Array]]:

@@ -56,6 +56,12 @@ class Training(jax_devices.Training):
         self.explained = jax.jit(self._update, out_shardings=(divided, rest, rest), **given)
         self._scored = jax.jit(self._scores, out_shardings=rest)
 
+    def united(self) -> dict[str, Any]:
+        """The strategy and the number of devices, read back from the arrays, of which a device has a part of some."""
+        weights = [leaf.sharding for leaf in jax.tree.leaves(self.state.weights)]
+        is_divided = any(not each.is_fully_replicated for each in weights)
+        return {"strategy": "split" if is_divided else "local", "devices": len(weights[0].device_set)}
+
     def _differentiate(self, state: single.State, statistics: Any, batch: Any) -> tuple[Any, ...]:
         return single.Training._differentiate(self, state, statistics, batch)
 

@@ -25,7 +25,6 @@ from suite.worker.frameworks import (
     choose,
 )
 from suite.worker.frameworks.jax.device import (
-    allocator,
     call_compiled,
     find_devices,
     graphs,
@@ -36,7 +35,6 @@ from suite.worker.frameworks.jax.device import (
     other_accelerator,
     out_of_memory,
     reset_memory,
-    take_threads,
     takes,
 )
 from suite.worker.frameworks.jax.optimizer import find_decays, optimizer, zero_frozen
@@ -95,14 +93,13 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         "matmul_precision": jax.config.jax_default_matmul_precision,
         "x64": jax.config.jax_enable_x64,
         "prng": DROPOUT_PRNG[device],
-        **take_threads(cell),
         **(_on_cuda(cell) if device == "cuda" else {}),
     }
 
 
 def _on_cuda(cell: Cell) -> dict[str, Any]:
     graphs = cell.compile != "nographs" and not graphs_switched_off(os.environ.get("XLA_FLAGS", ""))
-    return {"memory_fraction": memory_fraction(), "cuda_graphs": graphs, **allocator(cell)}
+    return {"memory_fraction": memory_fraction(), "cuda_graphs": graphs}
 
 
 class State(NamedTuple):
@@ -150,7 +147,9 @@ class Training:
 
     def compile(self, batch: Batch) -> bool:
         """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
-        self.jitted = self.jitted.lower(self.state, *batch).compile(compiler_options=COMPILER_OPTIONS | self.options)
+        traced = self.jitted.trace(self.state, *batch)
+        self.program = traced.jaxpr  # by which a record says what the step consists of
+        self.jitted = traced.lower().compile(compiler_options=COMPILER_OPTIONS | self.options)
         return True
 
     def _step(self, state: State, inputs: jax.Array, labels: jax.Array) -> tuple[State, jax.Array]:

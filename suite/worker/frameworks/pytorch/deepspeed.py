@@ -107,6 +107,10 @@ class Training(pytorch.Training):
             model=self.model, optimizer=self.optimizer, config=configuration(cell, spec)
         )
 
+    def united(self) -> dict[str, Any]:
+        """The strategy and the number of devices, read back from the engine."""
+        return {"strategy": "deepspeed", "devices": self.engine.world_size}
+
     def backward(self, batch: Any) -> list[Tensor]:
         """The first half of a step: gradients, averaged over the ranks with the last part, and each part's loss."""
         losses = []

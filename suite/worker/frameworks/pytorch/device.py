@@ -8,7 +8,6 @@ import torch
 
 from suite.catalog.settings import LAYOUTS
 from suite.plan.cell import Cell
-from suite.worker.frameworks import describe_allocator, threads_in_force
 from workloads.spec import read_declaration
 
 
@@ -76,24 +75,27 @@ def set_fp32(kind: str) -> dict[str, str]:
     return dict(zip(("fp32_convolution", "fp32_rnn", "fp32_matmul"), kinds, strict=True))
 
 
-def allocator(cell: Cell) -> dict[str, Any]:
-    """The allocator of GPU memory in force, as `suite.worker.frameworks.describe_allocator` records it."""
+def allocator() -> str:
+    """The allocator of GPU memory that is in force."""
     backend = torch.cuda.get_allocator_backend()
     if backend != "native":
-        return describe_allocator(cell, backend)
+        return str(backend)
     something = torch.empty(1, device="cuda")  # so that there is a segment to look at
     expandable = any(segment.get("is_expandable") for segment in torch.cuda.memory_snapshot())
     del something
-    return describe_allocator(cell, "expandable" if expandable else "default", backend=backend)
+    return "expandable" if expandable else "default"
 
 
-def take_threads(cell: Cell) -> dict[str, int]:
-    """Compute with as many threads as the cell asks for, on a CPU; returns those in force, for a record."""
+def take_threads(cell: Cell) -> None:
+    """Compute with as many threads as the cell asks for, on a CPU."""
     if cell.threads:
         torch.set_num_threads(cell.threads)
         torch.set_num_interop_threads(cell.threads)
-    threads, more = torch.get_num_threads(), torch.get_num_interop_threads()
-    return {"threads": threads} | threads_in_force(cell, threads=threads, interop_threads=more)
+
+
+def threads() -> int:
+    """How many threads compute an operation."""
+    return torch.get_num_threads()
 
 
 def reset_memory(device: str) -> None:

@@ -121,6 +121,13 @@ class Training(pytorch.Training):
         # backward pass still runs.
         self.parallel = DistributedDataParallel(self.model, broadcast_buffers=False, gradient_as_bucket_view=True)
 
+    def united(self) -> dict[str, Any]:
+        """The strategy and the number of devices, read back from what wraps the model and from the process group."""
+        whole_batch = any(isinstance(layer, torch.nn.SyncBatchNorm) for layer in self.model.modules())
+        is_ddp = isinstance(self.parallel, DistributedDataParallel)
+        strategy = ("synchronised" if whole_batch else "ddp") if is_ddp else "fsdp"
+        return {"strategy": strategy, "devices": dist.get_world_size()}
+
     def backward(self, batch: Any) -> list[Tensor]:
         """The first half of a step: gradients, averaged over the ranks with the last part, and each part's loss."""
         parts = [*zip(*(tensor.split(self.cell.batch) for tensor in batch), strict=True)]

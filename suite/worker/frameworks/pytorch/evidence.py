@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -11,10 +12,22 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch._dynamo.utils import counters
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from suite.catalog.settings import LAYOUTS
 from suite.worker.evidence.owners import once, part
+from suite.worker.frameworks import find_kernel
+from suite.worker.frameworks.pytorch.device import allocator, threads
 from suite.worker.frameworks.pytorch.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
+from suite.worker.frameworks.pytorch.training import _autocast
 from workloads.data.dataset import Array
+
+#: Operators that only a forward pass has, so that a backward pass with one of them computes activations again.
+FORWARD_ONLY = {f"aten::{name}" for name in (
+    "convolution", "native_layer_norm", "native_batch_norm", "cudnn_batch_norm", "relu", "gelu", "embedding",
+    "max_pool2d_with_indices", "_softmax", "_log_softmax",
+)}  # fmt: skip
 
 
 def on_host() -> AbstractContextManager[Any]:
@@ -91,3 +104,74 @@ def count_kept_bytes(training: Any, batch: Any) -> int:
     for tensor in known:
         sizes.pop(tensor.untyped_storage().data_ptr(), None)
     return sum(sizes.values())
+
+
+def applied(training: Any, batch: Any) -> dict[str, Any]:
+    """The settings of a cell that PyTorch applies, read back from what ran: `suite.worker.launch.applied`."""
+    forward, backward = _list_operators(training, batch)
+    layouts = {layout for each in (forward, backward) for layout in each.layouts}
+    return read_process(training) | {
+        "kernel": find_kernel(training.cell, forward.names),
+        "layout": " and ".join(sorted(layouts)) or LAYOUTS[0],
+        "checkpointing": "on" if FORWARD_ONLY & {*backward.names} else "off",
+    }
+
+
+def read_process(training: Any) -> dict[str, Any]:
+    """What Inductor and this process show of the settings, whatever drives the training.
+
+    Compiled is what Inductor made code of.
+    """
+    metrics = sys.modules.get("torch._inductor.metrics")
+    is_compiled = metrics and metrics.generated_kernel_count + counters["inductor"]["extern_calls"]
+    program = getattr(training.model, "_compiled_call_impl", None) or getattr(training, "loss", None)
+    options = program.get_compiler_config() if hasattr(program, "get_compiler_config") else None
+    mode = "max" if options and options["max_autotune"] else "compile"
+    return {
+        "compile": mode if is_compiled else "eager",
+        "threads": threads(),
+        "allocator": allocator() if training.device == "cuda" else "default",
+    }
+
+
+class _Operators(TorchDispatchMode):
+    """Lists the operators that run within it, and the memory layouts of the images that convolutions take."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.layouts: set[str] = set()
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(operator.name().partition(".")[0])
+        images = args[0] if args else None
+        if "convolution" in self.names[-1] and isinstance(images, Tensor) and images.dim() == 4:
+            last = images.is_contiguous(memory_format=torch.channels_last)
+            if last != images.is_contiguous():  # with one channel, or one pixel, it lies in both
+                self.layouts.add(LAYOUTS[0] if last else LAYOUTS[1])
+        return operator(*args, **(kwargs or {}))
+
+
+def _list_operators(training: Any, batch: Any) -> tuple[_Operators, _Operators]:
+    """The operators of a forward pass of two samples, and of its backward pass; neither changes anything.
+
+    With several devices there is the forward pass alone, since in the backward pass they would exchange gradients; and
+    where the layers are divided over devices, not even that.
+    """
+    forward, backward, model = _Operators(), _Operators(), training.model
+    if training.cell.strategy == "split":
+        return forward, backward
+    was_training = model.training
+    model.eval()  # in which dropout draws nothing, and statistics stay as they are
+    try:
+        several = training.cell.devices > 1
+        with torch.set_grad_enabled(not several), _autocast(training.cell, training.device), forward:
+            run = model if several and training.cell.strategy == "fsdp" else model.forward
+            output = run(batch[0][:2])
+        if not several:
+            weights = [weight for weight in model.parameters() if weight.requires_grad]
+            with backward:
+                torch.autograd.grad(output.float().sum(), weights, allow_unused=True)
+    finally:
+        model.train(was_training)
+    return forward, backward

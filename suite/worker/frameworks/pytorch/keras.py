@@ -14,10 +14,10 @@ from suite.plan.cell import Cell
 from suite.worker.frameworks import keras
 from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explain_step, updates
 from suite.worker.frameworks.pytorch import training as pytorch
-from suite.worker.frameworks.pytorch.evidence import programs_kept
+from suite.worker.frameworks.pytorch.evidence import programs_kept, read_process
 
 __all__ = (
-    "DISTRIBUTIONS", "Training", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
+    "DISTRIBUTIONS", "Training", "applied", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
 )  # fmt: skip
 
 
@@ -50,3 +50,9 @@ class Training(keras.Training):
 
 def _dense(gradient: torch.Tensor) -> torch.Tensor:
     return gradient
+
+
+def applied(training: Training, batch: Any) -> dict[str, Any]:
+    """The settings of a cell that Keras and PyTorch apply, read back from what ran."""
+    del batch
+    return read_process(training) | keras.applied(training)

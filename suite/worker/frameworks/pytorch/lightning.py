@@ -18,12 +18,12 @@ from torch import Tensor
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError, check_batch
 from suite.worker.frameworks.pytorch import training as pytorch
-from suite.worker.frameworks.pytorch.evidence import draws, on_host, programs_kept, updates
+from suite.worker.frameworks.pytorch.evidence import applied, draws, on_host, programs_kept, updates
 from suite.worker.interfaces import LEAST_EPOCH_S
 from workloads.data.dataset import Array
 
 __all__ = (
-    "DISTRIBUTIONS", "Training", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
+    "DISTRIBUTIONS", "Training", "applied", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
 )  # fmt: skip
 
 DISTRIBUTIONS = ("lightning",)

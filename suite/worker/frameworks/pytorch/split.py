@@ -73,6 +73,10 @@ class Training(pytorch.Training):
         self.optimizer = optimizer(spec, [weight for weight in self.model.parameters() if weight.requires_grad])
         self._schedules: dict[int, Schedule1F1B] = {}
 
+    def united(self) -> dict[str, Any]:
+        """The strategy and the number of devices, read back from the owners of the weights."""
+        return {"strategy": "split", "devices": len({*self.owners.values()})}
+
     def backward(self, batch: Any) -> list[Tensor]:
         """The first half of a step: this stage's gradients; the loss of each microbatch, (microbatches,)."""
         inputs, labels = batch

@@ -24,7 +24,6 @@ from suite.worker.frameworks import (
     choose,
 )
 from suite.worker.frameworks.pytorch.device import (
-    allocator,
     installation,
     lacking,
     memory,
@@ -63,6 +62,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
         raise UnsupportedError(f"PyTorch has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
     if reason := lacking(cell, device):
         raise UnsupportedError(reason)
+    take_threads(cell)
     torch.manual_seed(seed)
     # TensorFlow and XLA do so by themselves on a CPU. Threads inherit it, so it comes before the first computation.
     torch.set_flush_denormal(flushes(cell))
@@ -75,16 +75,11 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     return device, {
         "device": device,
         "device_name": torch.cuda.get_device_name() if device == "cuda" else "",
-        **take_threads(cell),
         **fp32,
         "memory_format": "contiguous" if cell.layout == "channels-first" else "channels_last",
         "optimizer": kernels_of(cell),
-        **(_on_cuda(cell) if device == "cuda" else {}),
+        **({"memory_fraction": MEMORY_FRACTION, "cuda_graphs": cell.compile == "max"} if device == "cuda" else {}),
     }
-
-
-def _on_cuda(cell: Cell) -> dict[str, Any]:
-    return {"memory_fraction": MEMORY_FRACTION, "cuda_graphs": cell.compile == "max", **allocator(cell)}
 
 
 class Training:

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import describe_allocator, threads_in_force
+from suite.record.parts.environment import own_cores
 from workloads.data.dataset import Array
 
 
@@ -39,19 +39,17 @@ def other_accelerator() -> str:
     return f"an accelerator of the kind {others[0]}" if others else ""
 
 
-def allocator(cell: Cell) -> dict[str, Any]:
-    """The allocator of GPU memory in force, as `suite.worker.frameworks.describe_allocator` records it.
+def allocator() -> str:
+    """The allocator of GPU memory that is in force.
 
     TensorFlow has no function that names it, so these are the variables that it reads when it starts.
     """
     growth = os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH", "true").lower() == "true"
     if os.environ.get("TF_GPU_ALLOCATOR") == "cuda_malloc_async":
-        found = "cudaMallocAsync"
-    elif os.environ.get("TF_FORCE_UNIFIED_MEMORY", "").lower() in ("1", "true"):
-        found = "unified"
-    else:
-        found = "default" if growth else "preallocated"
-    return describe_allocator(cell, found, memory_growth=growth, read_from="variables")
+        return "cudaMallocAsync"
+    if os.environ.get("TF_FORCE_UNIFIED_MEMORY", "").lower() in ("1", "true"):
+        return "unified"
+    return "default" if growth else "preallocated"
 
 
 def reset_memory(device: str) -> None:
@@ -60,17 +58,21 @@ def reset_memory(device: str) -> None:
         tf.config.experimental.reset_memory_stats("GPU:0")
 
 
-def take_threads(cell: Cell) -> dict[str, int]:
-    """Compute with as many threads as the cell asks for, on a CPU; returns those in force, for a record.
-
-    TensorFlow says 0 where it has as many as there are cores.
-    """
-    threading = tf.config.threading
+def take_threads(cell: Cell) -> None:
+    """Compute with as many threads as the cell asks for, on a CPU."""
     if cell.threads:
-        threading.set_intra_op_parallelism_threads(cell.threads)
-        threading.set_inter_op_parallelism_threads(cell.threads)
-    threads, more = threading.get_intra_op_parallelism_threads(), threading.get_inter_op_parallelism_threads()
-    return {"threads": threads} | threads_in_force(cell, threads=threads, interop_threads=more)
+        tf.config.threading.set_intra_op_parallelism_threads(cell.threads)
+        tf.config.threading.set_inter_op_parallelism_threads(cell.threads)
+
+
+def threads() -> int:
+    """How many threads compute an operation.
+
+    TensorFlow says 0 unless a function has set them. Then it takes what a variable says, or one a core; the pool's
+    threads have no names to count them by.
+    """
+    told = tf.config.threading.get_intra_op_parallelism_threads()
+    return int(told or os.environ.get("TF_NUM_INTRAOP_THREADS") or len(own_cores()))
 
 
 def memory(device: str) -> dict[str, int]:

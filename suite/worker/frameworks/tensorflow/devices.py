@@ -92,6 +92,13 @@ class Training(single.Training):
                 generator.next = _own_draws(generator.next)
         self.explained = tf.function(self._explain)
 
+    def united(self) -> dict[str, Any]:
+        """The strategy and the number of devices, read back from TensorFlow's own strategy and from the model."""
+        whole_batch = any(getattr(layer, "synchronised", False) for layer in self.model.layers)
+        several = isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        strategy = ("synchronised" if whole_batch else "multiworker") if several else "mirrored"
+        return {"strategy": strategy, "devices": self.strategy.num_replicas_in_sync}
+
     def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Any:
         """The process's share on its devices."""
         if self.cell.processes > 1:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.client import pywrap_tf_session
+from tensorflow.python.eager import context
 
+from suite.catalog.settings import LAYOUTS
 from suite.worker.evidence.owners import once, part
+from suite.worker.frameworks import find_kernel
 from suite.worker.frameworks.tensorflow.constants import exact
+from suite.worker.frameworks.tensorflow.device import allocator, threads
 from suite.worker.frameworks.tensorflow.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
 from workloads.data.dataset import Array
 from workloads.defaults.tensorflow import join
 from workloads.dropout.tensorflow import turn_off
+
+#: Operations that only a forward pass has, and what the names of those of gradients begin with.
+FORWARD_ONLY = ("Conv2D", "Erf", "FusedBatchNormV3", "MaxPool", "Relu", "Softmax")
+GRADIENT = "gradient_tape/"
 
 
 @contextmanager
@@ -105,3 +114,53 @@ def count_kept_bytes(training: Any, batch: Any) -> int:
         return [tf.size(tensor, tf.int64) * tensor.dtype.size for tensor in given.values()]
 
     return sum(int(size) for size in tf.function(traced, autograph=False)(*batch))
+
+
+def applied(training: Any, batch: Any) -> dict[str, Any]:
+    """The settings of a cell that TensorFlow applies, read back from what ran: `suite.worker.launch.applied`."""
+    program = training.function.get_concrete_function(*batch)  # that of the steps
+    graph = program.graph.as_graph_def()
+    functions = [program.function_def, *graph.library.function]
+    nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
+    # The nodes stand in the order in which they were made, and those of gradients say so.
+    first = next((at for at, node in enumerate(graph.node) if node.name.startswith(GRADIENT)), None)
+    whole, forward = (
+        sum(node.op in FORWARD_ONLY and not node.name.startswith(GRADIENT) for node in some)
+        for some in (graph.node, graph.node[:first])
+    )
+    again = whole > training.cell.accumulate * forward
+    return read_program(training, functions, nodes) | {"checkpointing": "on" if again else "off"}
+
+
+def read_program(training: Any, functions: Sequence[Any], nodes: Sequence[Any]) -> dict[str, Any]:
+    """What the functions of a step and their nodes show of the settings, whatever drives the training."""
+    layouts = {node.attr["data_format"].s.decode() for node in nodes if node.op.startswith("Conv2D")}
+    by_xla = any(each.attr["_XlaMustCompile"].b for each in functions) or _compiles_unasked()
+    return {
+        "compile": ("compile" if by_xla else "graph") if functions else "eager",
+        "kernel": find_kernel(training.cell, [node.op for node in nodes]),
+        "layout": LAYOUTS[1] if "NCHW" in layouts else LAYOUTS[0],
+        "threads": threads(),
+        "allocator": allocator() if training.device == "cuda" else "default",
+    }
+
+
+def _compiles_unasked() -> bool:
+    """Whether TensorFlow has XLA compile parts of any graph, as a small graph shows that runs so."""
+    if not pywrap_tf_session.TF_GetXlaAutoJitEnabled():
+        return False
+
+    @tf.function(autograph=False)
+    def several(x: tf.Tensor) -> tf.Tensor:
+        for _ in range(6):
+            x = tf.math.tanh(x) * 2.0 + 1.0
+        return x
+
+    running = context.context()
+    running.enable_graph_collection()
+    try:
+        several(tf.ones((8, 8)))
+        graphs = running.export_run_metadata().partition_graphs
+    finally:
+        running.disable_graph_collection()
+    return any(node.op == "_XlaRun" for graph in graphs for node in graph.node)

@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import keras
 from suite.worker.frameworks.keras import DISTRIBUTIONS, draws, explain_step, updates
 from suite.worker.frameworks.tensorflow import training as tensorflow
 from suite.worker.frameworks.tensorflow.device import place, synchronise
-from suite.worker.frameworks.tensorflow.evidence import programs_kept
+from suite.worker.frameworks.tensorflow.evidence import programs_kept, read_program
 
 __all__ = (
-    "DISTRIBUTIONS", "Training", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
+    "DISTRIBUTIONS", "Training", "applied", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
 )  # fmt: skip
 
 
@@ -55,3 +56,11 @@ class Training(keras.Training):
 
 def _dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
     return tf.convert_to_tensor(gradient)
+
+
+def applied(training: Training, batch: Any) -> dict[str, Any]:
+    """The settings of a cell that Keras and TensorFlow apply, read back from what ran."""
+    del batch
+    running = context.context()
+    steps = [running.get_function_def(name) for name in running.list_function_names() if "one_step_on_data" in name]
+    return read_program(training, steps, [node for each in steps for node in each.node_def]) | keras.applied(training)

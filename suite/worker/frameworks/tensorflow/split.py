@@ -122,6 +122,10 @@ class Training(single.Training):
         self.optimizer = Optimizers(self.model.stages, spec, rates)
         self.ranks = ranks
 
+    def united(self) -> dict[str, Any]:
+        """The strategy and the number of devices, read back from where the weights lie."""
+        return {"strategy": "split", "devices": len({each.value.device for each in self.model.trainable_variables})}
+
     def _update(self, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """One update; the loss before it and the gradients that it followed."""
         count = _microbatches(self.cell)

@@ -21,7 +21,6 @@ from suite.worker.frameworks import (
     choose,
 )
 from suite.worker.frameworks.tensorflow.device import (
-    allocator,
     installation,
     memory,
     other_accelerator,
@@ -55,7 +54,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     ``device`` is ``auto``, ``cpu`` or ``cuda``; returns ``cpu`` or ``cuda``, and the settings. Raises
     `UnsupportedError` for what TensorFlow does not have there.
     """
-    threads = take_threads(cell)  # before anything starts TensorFlow's own
+    take_threads(cell)  # before anything starts TensorFlow's own
     cards = tf.config.list_physical_devices("GPU")
     device = choose(cell, device, "TensorFlow", cuda=bool(cards), installation=installation, other=other_accelerator())
     if cell.compile not in COMPILE_MODES:
@@ -72,7 +71,6 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     return device, {
         "device": device,
         "device_name": details.get("device_name", ""),
-        **threads,
         "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
         "image_data_format": keras.config.image_data_format(),
         **(_on_cuda(cell) if device == "cuda" else {}),
@@ -83,7 +81,7 @@ def _on_cuda(cell: Cell) -> dict[str, Any]:
     # The memory is as it comes: there is no setting for an allocator that grows (see `MEMORY_FRACTION`). What XLA makes
     # of a step in TensorFlow is not known.
     graphs = None if cell.compile == "compile" else False
-    return {"memory_fraction": None, "cuda_graphs": graphs, **allocator(cell)}
+    return {"memory_fraction": None, "cuda_graphs": graphs}
 
 
 class Training:
