@@ -10,8 +10,8 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from suite.analysis.records.steps import PEAK_OF_FEW
 from suite.analysis.records.machines import Machines
+from suite.analysis.records.steps import PEAK_OF_FEW
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import number as as_number
 from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL

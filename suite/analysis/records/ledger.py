@@ -59,7 +59,8 @@ CHECKS = (
     ),
     Check(
         "fastest window of `compute` (of `input`, if the loader has no queue) against the slowest of `train`",
-        f"{steps.CEILING_MOST} at most, in one launch of a cell; {steps.CEILING_OF_ONE} where one alone has these phases",
+        f"{steps.CEILING_MOST} at most, in one launch of a cell; {steps.CEILING_OF_ONE} where one alone has these "
+        "phases",
     ),
     Check(
         "fastest window of `train` against the slowest of `compute` and `input` together",
@@ -74,7 +75,10 @@ CHECKS = (
         "a profiled step against the fastest and the slowest timed one", " to ".join(f"{x:g}" for x in steps.PROFILED),
         steps.check_profile, trained=False,
     ),
-    _within("the categories of a profile, and its timed step, against the steps", " to ".join(map(str, accounts.SUMMED)) + ", and 1 %", accounts.profile),
+    _within(
+        "the categories of a profile, and its timed step, against the steps",
+        " to ".join(map(str, accounts.SUMMED)) + ", and 1 %", accounts.profile,
+    ),
     Check(
         "the seconds of all epochs against the time that passed, and against the parent's clock",
         f"{steps.FILL[0]} less {steps.SAVING_S:g} s an epoch, to {steps.FILL[1]}", steps.check_course, trained=True,
@@ -86,14 +90,15 @@ CHECKS = (
     Check("a test loss against the share of wrong answers", "ln 2 for each at least"),
     Check("a test accuracy against answers that a fresh model gives again", "5 standard errors"),
     _within(
-        "startup, compiling, the first step, each epoch and evaluation, first and all requests, against the parent's clock",
+        "startup, compiling, the first step, each epoch and evaluation, first and all requests against the parent's "
+        "clock",
         f"{100 * LATE:g} % and {accounts.ONCE_S:g} s", accounts.clocks,
     ),
     _within(
-        "startup, first step and warm-up against the begin of the windows; compiling against the first step; all that was "
-        "timed against the launch's duration", f"1 % and {LATE_S:g} s", accounts.moments,
+        "startup, first step and warm-up against the begin of the windows; compiling against the first step; all that "
+        "was timed against the launch's duration", f"1 % and {LATE_S:g} s", accounts.moments,
     ),
-    _within("peaks of memory against what the machine or the GPU has, and two bytes a weight", "within", accounts.memory),
+    _within("peaks of memory against what machine and GPU have, and two bytes a weight", "between", accounts.memory),
     Check("the peak of a process against what the monitor saw of it", " to ".join(f"{x:g}" for x in accounts.SEEN)),
     _within(
         "medians of the monitor against their percentiles; cores against their counters, and power against the energy",

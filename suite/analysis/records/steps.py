@@ -170,7 +170,8 @@ def check_course(record: Record) -> Iterator[str]:
     if len({epoch.steps for epoch in course.epochs}) > 1:  # published: one number in each of 69 launches
         yield "epochs have different numbers of steps"
     here = course.epochs[max(course.resumed_at, default=0) :]
-    took_s = math.fsum(epoch.train_s + epoch.evaluation_s for epoch in here) - (record.compile_s or 0.0 if here else 0.0)
+    took_s = math.fsum(epoch.train_s + epoch.evaluation_s for epoch in here)
+    took_s -= record.compile_s or 0.0 if here else 0.0  # which came before
     passed_s = {"": sum(end - begin for begin, end in record.phases["train"].spans)}
     passed_s[" outside"] = sum(ledger.seen_s.get("train", ())) if ledger else 0.0
     for where, passed in passed_s.items():  # published: 0.996 to 1.000 (51 launches)
