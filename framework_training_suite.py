@@ -199,7 +199,7 @@ def refuse_without_libraries() -> None:
 
 
 def begin_command() -> None:
-    """Let this process be a command: it ends with one line where a library is missing, or after Ctrl-C while it imports.
+    """Let this process be a command: it ends with one line where a library is missing, or after Ctrl-C while importing.
 
     A notebook's ``MPLBACKEND`` is of its own Python, and none of windows that a command opens.
     """

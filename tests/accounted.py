@@ -68,13 +68,18 @@ def watched(record: Record, device: str) -> dict[str, Any]:
         kind, _, reading = metric.source.partition(".")
         if kind:
             middle = medians.get(reading, medians.get(name, 47.0))
-            sources[kind][reading] = {"median": middle, "p5": 0.9 * middle, "p95": 1.1 * middle, "max": 1.2 * middle, "n": 9}
-    sources["host"]["rss_bytes"] = {"median": 1.4 * GIB, "p5": 1.3 * GIB, "p95": 1.5 * GIB, "max": 1.5 * GIB, "n": 9}
+            sources[kind][reading] = around(middle)
+    sources["host"]["rss_bytes"] = around(1.4 * GIB)
     passed_s = sum(end - begin for begin, end in record.phases["train"].spans)
     totals = {"cpu_s": 1.35 * passed_s, "other_cpu_s": 0.31 * passed_s}
     gpu = {"name": "Example GPU", "memory_bytes": 8 * GIB, "energy_j_per_sample": power / (record.samples_per_s or 1)}
     host = {"cores": 4, "phases": {"train": sources["host"]}, "totals": {"train": totals}}
     return {"host": host, "gpus": [gpu | {"phases": {"train": sources["gpu"]}}] if device == "cuda" else []}
+
+
+def around(middle: float) -> dict[str, float]:
+    """A reading whose median is this."""
+    return {"median": middle, "p5": 0.9 * middle, "p95": 1.1 * middle, "max": 1.2 * middle, "n": 9}
 
 
 def trained() -> Record:

@@ -47,8 +47,8 @@ def send_all(record):
 """
 
 
-#: What warnings are in the tests, and not in a user's `pytest suite`, which reads pyproject.toml too: errors. The plugin
-#: says in one line that PYTHONOPTIMIZE has to be unset.
+#: Warnings are errors in the tests, and not in a user's `pytest suite`, which reads pyproject.toml too. The plugin says
+#: in one line that PYTHONOPTIMIZE has to be unset.
 WARNINGS = ("error", "ignore:assertions not in test modules:pytest.PytestConfigWarning")
 
 #: Where JAX keeps what it compiled, since many tests compile the same model. Launches drop the variable.

@@ -96,7 +96,8 @@ def ranks(cell: Cell, step_s: float = 1.0) -> Ranks:
     """How the devices of a cell worked together, the last one a little slower than the others."""
     own = cell.processes
     sizes = dict.fromkeys(range(own), 1.0) | {own - 1: 1.02}
-    each = tuple(Rank(n, 0, "cpu", step_s, cell.process_batch / step_s, 0.8 * step_s * slow) for n, slow in sizes.items())
+    rate = cell.process_batch / step_s
+    each = tuple(Rank(n, 0, "cpu", step_s, rate, 0.8 * step_s * slow) for n, slow in sizes.items())
     allreduce = AllReduce(4_000_000, 0.004, 20, 1e9, 2.5e9)
     return Ranks(own, cell.devices, cell.strategy, "gloo", max(1, 8 // own), each, 1.02, 4_000_000, allreduce)
 

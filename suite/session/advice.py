@@ -26,8 +26,8 @@ def advice(run: Run, arguments: Sequence[str]) -> str:
         missing = count_launches(run.total - run.done)
         return f"{missing} did not run; the others are in {run.journal.path}. Continue with: {again}"
     if failed := [record.outcome for record in run.failed if may_pass(record.outcome)]:
-        why = clean(failed[-1].reason, REASON_LETTERS)
-        return f"{count_launches(len(failed))} failed, the last by: {why}. Once the cause is gone, try again with: {again}"
+        words = f"{count_launches(len(failed))} failed, the last by: {clean(failed[-1].reason, REASON_LETTERS)}"
+        return f"{words}. Once the cause is gone, try again with: {again}"
     if busy := say_too_busy(run.records):
         words = f"The machine was too busy for an answer: {busy}. Wait or end other programs, then use:"
         return f"{words} {_continue(run, arguments, 2)}"

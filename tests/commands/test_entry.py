@@ -75,7 +75,7 @@ def test_ctrl_c_ends_the_doctor_and_whoever_it_asks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", ["suite", *MODULES])
 def test_a_full_disk_is_one_line(module: str) -> None:
-    with open("/dev/full", "wb") as full:
+    with Path("/dev/full").open("wb") as full:
         done = run(module, "--help", stdout=full.fileno())
     assert done.returncode == 2
     assert done.stderr == f"{module}: its output cannot be written: No space left on device\n"

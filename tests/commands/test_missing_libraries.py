@@ -123,9 +123,7 @@ def test_the_way_out_is_the_environment_that_has_it(tmp_path: Path, monkeypatch:
 def test_another_error_keeps_its_traceback(bare: Path, tmp_path: Path) -> None:
     """One in the suite's own code, or of a library that no extra of the controller has."""
     for number, code in enumerate(("import suite.nothing", "import nothing", "raise ValueError")):
-        (tmp_path / f"own{number}.py").write_text(
-            f"import framework_training_suite as d\nd.begin_command()\n{code}\n"
-        )
+        (tmp_path / f"own{number}.py").write_text(f"import framework_training_suite as d\nd.begin_command()\n{code}\n")
         done = run(bare, str(tmp_path / f"own{number}.py"), path=str(ROOT))
         assert done.returncode == 1
         assert "Traceback" in done.stderr

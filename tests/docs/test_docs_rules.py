@@ -1,4 +1,4 @@
-"""Tables of the documentation that are made from declarations: ``UPDATE_GOLDEN=1 pytest tests/docs`` writes them anew."""
+"""Tables of the documentation that are made of declarations: ``UPDATE_GOLDEN=1 pytest tests/docs`` writes them anew."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ TABLES = {
         "| | rule | reason | stops |", "| :-- | :-- | :-- | :-- |",
         *(f"| {rule.number} | {rule.name} | {rule.reason} | {rule.stops} |" for rule in RULES),
     ]),
-    "ledger": ("method.md", ["| check | bound |", "|:--|:--|", *(f"| {each.what} | {each.bound} |" for each in CHECKS)]),
+    "ledger": ("method.md", [
+        "| check | bound |", "| :-- | :-- |", *(f"| {check.what} | {check.bound} |" for check in CHECKS),
+    ]),
 }  # fmt: skip
 
 

@@ -197,10 +197,8 @@ def profile(record: Record) -> Iterator[Bound]:
     for name, share in found.categories.items():
         own = math.fsum(each.seconds for each in found.operations if each.category == name)
         yield Bound(f"seconds of {name}", share.seconds, (1 - ROUNDED) * own, math.inf, "its operations")
-    timed_s = record.phases["train"].step_s
-    yield Bound(
-        "seconds of a timed step", found.timed_s, (1 - ROUNDED) * timed_s, (1 + ROUNDED) * timed_s, "its windows"
-    )
+    least, most = ((1 + off) * record.phases["train"].step_s for off in (-ROUNDED, ROUNDED))
+    yield Bound("seconds of a timed step", found.timed_s, least, most, "its windows")
 
 
 def history(record: Record) -> Iterator[Bound]:
@@ -294,5 +292,6 @@ def work(record: Record) -> Iterator[Bound]:
     said, tries = number(record.settings.get("effective_batch")), record.settings.get("batch_search")
     fitted = [each for each in tries if within(each, "status") == "ok"] if isinstance(tries, list) else []
     most = max((number(within(each, "batch")) or 0.0 for each in fitted), default=0.0)
-    if said is not None and (asked := record.cell.effective_batch or most * record.cell.accumulate * record.cell.devices):
-        yield Bound("samples of a step", said, record.cell.effective_batch or 1, asked, "the cell")
+    exactly, most = record.cell.effective_batch, most * record.cell.accumulate * record.cell.devices
+    if said is not None and (exactly or most):
+        yield Bound("samples of a step", said, exactly or 1, exactly or most, "the cell")

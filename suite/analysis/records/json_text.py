@@ -35,7 +35,7 @@ def items(text: bytes | Raw) -> list[Raw] | None:
 
 
 def without_surrogates(text: bytes) -> bytes:
-    """The JSON text with spaces for a byte order mark and for lone surrogates, which UTF-8 has not; as long as it was."""
+    """The JSON text with spaces for a byte order mark and for lone surrogates, which UTF-8 lacks; as long as it was."""
     text = text.replace(BOM_UTF8, b"   ", 1) if text.startswith(BOM_UTF8) else text
     return _ESCAPE.sub(lambda match: rb"\u0020" if match["lone"] else match[0], text) if rb"\u" in text else text
 

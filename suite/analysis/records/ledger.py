@@ -15,6 +15,7 @@ from suite.analysis.records import accounts, steps
 from suite.analysis.records.accounts import LATE, LATE_S, Bound
 from suite.analysis.records.machines import Machines
 from suite.analysis.records.steps import positive
+from suite.record.disturbance import CONTAMINATED
 from suite.record.record import Record
 
 Key = TypeVar("Key")
@@ -47,7 +48,10 @@ def _find_outside(bounds: Callable[[Record], Iterator[Bound]], record: Record) -
 
 CHECKS = (
     Check("windows are as many as planned, of equally many steps", "exactly", steps.check_windows, trained=False),
-    Check("the median window against the planned least", f"{steps.WINDOW_LEAST} at least"),
+    Check(
+        "the median window against the planned least",
+        f"{steps.WINDOW_LEAST} at least, {steps.WINDOW_BUSY} beside other programs",
+    ),
     Check(
         "windows against the time in which they were taken", " to ".join(map(str, steps.FILL)), steps.check_bursts,
         trained=False,
@@ -59,8 +63,8 @@ CHECKS = (
     ),
     Check(
         "fastest window of `compute` (of `input`, if the loader has no queue) against the slowest of `train`",
-        f"{steps.CEILING_MOST} at most, in one launch of a cell; {steps.CEILING_OF_ONE} where one alone "
-        f"has these phases, {steps.CEILING_BUSY} beside other programs",
+        f"{steps.CEILING_MOST} at most, in one launch of a cell; {steps.CEILING_OF_ONE} where one alone has these "
+        f"phases, {steps.CEILING_BUSY} beside other programs",
     ),
     Check(
         "fastest window of `train` against the slowest of `compute` and `input` together",
@@ -75,7 +79,10 @@ CHECKS = (
         "a profiled step against the fastest and the slowest timed one", " to ".join(f"{x:g}" for x in steps.PROFILED),
         steps.check_profile, trained=False,
     ),
-    _within("the categories of a profile, and its timed step, against the steps", " to ".join(map(str, accounts.SUMMED)) + ", and 1 %", accounts.profile),
+    _within(
+        "the categories of a profile, and its timed step, against the steps",
+        " to ".join(map(str, accounts.SUMMED)) + ", and 1 %", accounts.profile,
+    ),
     Check(
         "the seconds of all epochs against the time that passed, and against the parent's clock",
         f"{steps.FILL[0]} less {steps.SAVING_S:g} s an epoch, to {steps.FILL[1]}", steps.check_course, trained=True,
@@ -87,14 +94,15 @@ CHECKS = (
     Check("a test loss against the share of wrong answers", "ln 2 for each at least"),
     Check("a test accuracy against answers that a fresh model gives again", "5 standard errors"),
     _within(
-        "startup, compiling, the first step, each epoch and evaluation, first and all requests, against the parent's clock",
+        "startup, compiling, the first step, each epoch and evaluation, first and all requests against the parent's "
+        "clock",
         f"{100 * LATE:g} % and {accounts.ONCE_S:g} s", accounts.clocks,
     ),
     _within(
-        "startup, first step and warm-up against the begin of the windows; compiling against the first step; all that was "
-        "timed against the launch's duration", f"1 % and {LATE_S:g} s", accounts.moments,
+        "startup, first step and warm-up against the begin of the windows; compiling against the first step; all that "
+        "was timed against the launch's duration", f"1 % and {LATE_S:g} s", accounts.moments,
     ),
-    _within("peaks of memory against what the machine or the GPU has, and two bytes a weight", "within", accounts.memory),
+    _within("peaks of memory against what machine and GPU have, and two bytes a weight", "between", accounts.memory),
     Check("the peak of a process against what the monitor saw of it", " to ".join(f"{x:g}" for x in accounts.SEEN)),
     _within(
         "medians of the monitor against their percentiles; cores against their counters, and power against the energy",
@@ -150,10 +158,11 @@ def _device(record: Record, machines: Machines) -> Device:
 
 
 def _rates(records: Iterator[tuple[Device, Record]]) -> dict[Device, list[float]]:
-    """The peaks that launches measured, of each device and precision for which enough have one."""
+    """The peaks that launches measured undisturbed, of each device and precision for which enough have one."""
     measured: dict[Device, list[float]] = {}
     for device, record in records:
-        if (rate := positive(record.settings.get("peak_flops_per_s"))) is not None:
+        rate = positive(record.settings.get("peak_flops_per_s"))
+        if rate is not None and CONTAMINATED not in record.flags:
             measured.setdefault(device, []).append(rate)
     return {device: rates for device, rates in measured.items() if len(rates) >= steps.PEAKS_LEAST}
 

@@ -139,7 +139,7 @@ def measure_inference(
 
 def requests(
     answer: Callable[[Array], Array], answers: Answers, count: int, draw: random.Random,
-    clock: Callable[[], int] = time.perf_counter_ns, begin: Callable[[], None] = lambda: None,
+    clock: Callable[[], int] = time.perf_counter_ns, *, begin: Callable[[], None] = lambda: None,
 ) -> list[float]:  # fmt: skip
     """The seconds of each of ``count`` requests, or of as many as fit into `LONGEST_S`; some answers are kept.
 

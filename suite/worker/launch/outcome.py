@@ -11,7 +11,7 @@ from typing import Any
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.plan.cell import Cell
 from suite.record.handover.job import Job
-from suite.record.parts.environment import SHARED_MEMORY, shared_memory
+from suite.record.parts.environment import shared_memory
 from suite.record.retry import NOT_IMPORTABLE
 from suite.worker.frameworks import RecompiledError, UnsupportedError
 from suite.worker.launch.applied import NotAppliedError
@@ -57,7 +57,7 @@ def _explain(text: str) -> str:
         return ""
     size, free = (each / 1e6 for each in room)
     way = "enlarge it (docker run --shm-size=1g), or use a loader without processes"
-    return f"; {SHARED_MEMORY}, where a loader's processes put batches, has {free:.0f} of {size:.0f} MB left: {way}"
+    return f"; shared memory, where a loader's processes put batches, has {free:.0f} of {size:.0f} MB left: {way}"
 
 
 def check(losses: list[Any], training: Any, where: str) -> list[float]:

@@ -13,7 +13,7 @@ from suite.worker.frameworks import RecompiledError, UnsupportedError, count_thr
 
 
 def find_devices() -> list[Any]:
-    """The devices that JAX sees, of its kind. Raises `UnsupportedError` where ``JAX_PLATFORMS`` hides all."""
+    """The devices of the kind that JAX uses. Raises `UnsupportedError` where ``JAX_PLATFORMS`` hides all."""
     try:
         return jax.devices()
     except (AssertionError, RuntimeError) as error:  # the first where none of these platforms is there
