@@ -144,7 +144,7 @@ def verify(folder: Path) -> DataSet:
 
 def _open(folder: Path) -> DataSet:
     meta = json.loads(read_regular(folder / "meta.json", MAX_META_BYTES))
-    refuse_shared(folder, *(folder / file for file in FILES))
+    refuse_shared(folder, folder / "meta.json")
     version, name, kind = meta["version"], str(meta["name"]), str(meta["kind"])
     if version != VERSION or kind not in KINDS:
         raise ValueError(f"it has format {version} and kind {kind}, not {VERSION}")
@@ -215,6 +215,7 @@ def _open_array(path: Path, facts: dict[str, Any]) -> Array:
         np.lib.format.read_magic(file)
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)
         expected = file.tell() + int(np.prod(shape)) * dtype.itemsize
+    refuse_shared(path)
     if {"shape": list(shape), "dtype": dtype.str} != facts:
         raise ValueError(f"{path.name} is {dtype} {shape}, not {facts['dtype']} {facts['shape']}")
     if path.stat().st_size != expected:
