@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from suite.verify.rule import FAILED, PASSED, WARNING, Answer
 from suite.verify.rules import verify
 from tests.session.test_stopping import launched
 from tests.sessions import Done, Suite
+from tests.submit.forging import Forge, both, each, run_says
 from tests.submit.tampering import Line, chained
 
 OF_JOURNALS = ("container", "schema", "chain", "complete", "order", "stopping", "one run")
@@ -67,13 +69,16 @@ def test_cells_chosen_by_k_are_a_warning(suite: Suite, tmp_path: Path) -> None:
     }
 
 
-def of_budget(tmp_path: Path, blocks: int, budget_s: float | None = 3600.0, **steps: float) -> Answer:
+def of_budget(
+    tmp_path: Path, blocks: int, budget_s: float | None = 3600.0, forge: Forge = lambda _, __: None, **steps: float
+) -> Answer:
     """What the rule says of a run with a budget that has so many blocks of all three frameworks."""
     held = launched(blocks, {"pytorch": 1.0, "tensorflow": 1.5, "jax": 2.0} | steps)
     run = {"id": "run-a", "design": SEQUENTIAL, "launches": 20, "seed": 1, "typed": {}}
     run |= {"budget_s": budget_s} if budget_s else {}
     lines: list[Line] = [{"run": run}, *(replace(each, run=each.run | {"position": at}).to_json()
                                          for at, each in enumerate(held))]  # fmt: skip
+    forge(lines, run := dict(run))
     path = tmp_path / "a.bundle"
     path.unlink(missing_ok=True)
     write(path, About(FORMAT, __version__, 1, run), chained(lines))
@@ -94,3 +99,30 @@ def test_a_run_that_went_on_after_all_was_decided_is_refused(tmp_path: Path) -> 
 def test_a_run_that_ended_at_a_good_moment_is_refused(tmp_path: Path) -> None:
     assert of_budget(tmp_path, FIRST_LOOK, tensorflow=1.03).why == "it ended with 2 cells that need more launches"
     assert of_budget(tmp_path, FIRST_LOOK, None, tensorflow=1.03).why == "it does not say its budget"
+
+
+def called_fixed(lines: list[Line], run: dict[str, Any]) -> None:
+    """Nothing says any more that it had a budget: as many launches were asked for as there are, it seems."""
+    both(lines, run, design=..., budget_s=..., launches=6)
+    for line in lines[1:]:
+        each(line, "run.design", ...)
+        each(line, "run.launches", 6)
+
+
+#: What is forged in a run that would have gone on, and how many blocks it has.
+FORGED: dict[str, tuple[Forge, int]] = {
+    "no design, but in its launches": (run_says(design=...), FIRST_LOOK),
+    "another design": (run_says(design="fixed"), FIRST_LOOK),
+    "no design and no budget": (run_says(design=..., budget_s=...), FIRST_LOOK),
+    "a budget in words": (run_says(budget_s="60"), FIRST_LOOK),
+    "no budget": (run_says(budget_s=...), FIRST_LOOK),
+    "nothing of a budget anywhere": (called_fixed, 6),
+    "a budget that its last launch used up": (lambda lines, _: each(lines[-1], "run.took_s", 3600.0), FIRST_LOOK),
+    "launches whose seconds are words": (lambda lines, _: each(lines[1], "run.took_s", "3600"), FIRST_LOOK),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_budget_that_is_forged_is_refused(what: str, tmp_path: Path) -> None:
+    forge, blocks = FORGED[what]
+    assert of_budget(tmp_path, blocks, forge=forge, tensorflow=1.03).kind == FAILED
