@@ -12,20 +12,12 @@ import optax
 
 from workloads.checkpointing.jax import recompute
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
-from workloads.defaults.jax import export_weights, import_weights
+from workloads.defaults.jax import export_weights, import_weights, kernels
 from workloads.dropout.jax import COLLECTION, keep_if_off, switches
 from workloads.spec import Numbers
 
 __all__ = (
-    "DROPOUT_IN_STATE",
-    "Cnn",
-    "build",
-    "export_weights",
-    "import_weights",
-    "kernels",
-    "logits",
-    "loss",
-    "scores",
+    "DROPOUT_IN_STATE", "Cnn", "build", "export_weights", "import_weights", "kernels", "logits", "loss", "scores",
     "statistics",
 )  # fmt: skip
 
@@ -101,11 +93,6 @@ def scores(
     """Of every sample the loss (b,), and whether the largest logit is the label's (b,); without dropout."""
     output = logits(model, weights, statistics, images).astype(model.numbers.weights)
     return optax.softmax_cross_entropy_with_integer_labels(output, labels), output.argmax(1) == labels
-
-
-def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice."""
-    return {}
 
 
 def statistics(model: Cnn) -> Tree:

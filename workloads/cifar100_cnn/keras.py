@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN, CnnSpec
+from workloads.defaults import kernels
 from workloads.defaults.keras import export_weights, import_weights, variables
 from workloads.spec import Numbers
 
@@ -58,8 +59,3 @@ def scores(logits: Any, labels: Any) -> tuple[Any, Any]:
     """Of every sample the loss (b,), and whether the largest logit is the label's (b,)."""
     losses = keras.ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
     return losses, keras.ops.argmax(logits, 1) == keras.ops.cast(labels, "int32")
-
-
-def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice."""
-    return {}

@@ -10,7 +10,10 @@ from flax import nnx
 
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
 from workloads.data.dataset import Array
+from workloads.defaults import kernels
 from workloads.spec import Numbers
+
+__all__ = ("build", "export_weights", "import_weights", "kernels", "loss", "scores", "variables")
 
 
 class Cnn(nnx.Module):
@@ -56,11 +59,6 @@ def scores(model: Cnn, images: jax.Array, labels: jax.Array) -> tuple[jax.Array,
     """Of every sample the loss (b,), and whether the largest logit is the label's (b,); of the model as it is set."""
     output = model(images).astype(model.numbers.weights)
     return optax.softmax_cross_entropy_with_integer_labels(output, labels), output.argmax(1) == labels
-
-
-def kernels(spec: CnnSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice."""
-    return {}
 
 
 def import_weights(model: Cnn, weights: dict[str, Array]) -> None:

@@ -6,6 +6,7 @@ spec is ``batch_normalised``, they keep the running statistics of `nn.BatchNorm`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
@@ -15,11 +16,14 @@ import numpy as np
 import optax
 from flax.traverse_util import flatten_dict, unflatten_dict
 
+from workloads import defaults
 from workloads.data.dataset import Array
-from workloads.defaults import Part, cut
-from workloads.spec import Numbers, WorkloadSpec
 
 Tree = dict[str, Any]
+Compared = Callable[[Any, jax.Array], jax.Array]
+
+#: Which implementation of a layer runs, where there is a choice: none.
+kernels = defaults.kernels
 
 
 def logits(model: Any, weights: Tree, statistics: Tree, inputs: jax.Array) -> jax.Array:
@@ -27,42 +31,53 @@ def logits(model: Any, weights: Tree, statistics: Tree, inputs: jax.Array) -> ja
     return join(train(model, weights, statistics, inputs)[0])
 
 
-def loss(
-    model: Any, weights: Tree, statistics: Tree, key: jax.Array, inputs: jax.Array, labels: jax.Array
-) -> tuple[jax.Array, Tree]:
-    """The mean over the batch of the softmax cross entropy, and what the step changes besides the weights."""
-    output, after = train(model, weights, statistics, inputs, rngs={"dropout": key})
-    output = output.astype(model.numbers.weights)
-    return optax.softmax_cross_entropy_with_integer_labels(output, labels).mean(), after
+def by_sample(losses: Compared, right: Compared) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`loss`, the mean over the batch in training, and `scores`, of every sample in evaluation, of a workload.
+
+    ``losses`` and ``right`` are functions of the output, or a list of outputs, and the labels: of every sample the loss
+    (b,), and whether it is right (b,). An output (b, 1) comes as (b,), in the weights' type.
+    """
+
+    def loss(
+        model: Any, weights: Tree, statistics: Tree, key: jax.Array, inputs: jax.Array, labels: jax.Array
+    ) -> tuple[jax.Array, Tree]:
+        output, after = train(model, weights, statistics, inputs, rngs={"dropout": key})
+        return losses(_cast(model, output), labels).mean(), after
+
+    def scores(
+        model: Any, weights: Tree, statistics: Tree, inputs: jax.Array, labels: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        output = _cast(model, evaluate(model, weights, statistics, inputs))
+        return losses(output, labels), right(output, labels)
+
+    return loss, scores
 
 
-def scores(
-    model: Any, weights: Tree, statistics: Tree, inputs: jax.Array, labels: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Of every sample the loss (b,), and whether the largest logit is the label's (b,); in evaluation."""
-    output = evaluate(model, weights, statistics, inputs).astype(model.numbers.weights)
-    return optax.softmax_cross_entropy_with_integer_labels(output, labels), output.argmax(1) == labels
+def _cast(model: Any, output: Any) -> Any:
+    def one(each: jax.Array) -> jax.Array:
+        return (each[:, 0] if each.shape[1:] == (1,) else each).astype(model.numbers.weights)
+
+    return jax.tree.map(one, output)
 
 
-def squared_loss(
-    model: Any, weights: Tree, statistics: Tree, key: jax.Array, inputs: jax.Array, labels: jax.Array
-) -> tuple[jax.Array, Tree]:
-    """For regression in place of `loss`: the mean squared error of outputs (b, ...) with as many labels."""
-    output, after = train(model, weights, statistics, inputs, rngs={"dropout": key})
-    return (_off(model, output, labels) ** 2).mean(), after
+def _off(output: jax.Array, labels: jax.Array) -> jax.Array:
+    return (output - labels.reshape(output.shape)).reshape(len(labels), -1)
 
 
-def squared_scores(
-    model: Any, weights: Tree, statistics: Tree, inputs: jax.Array, labels: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Of every sample the mean squared error (b,), and whether all outputs are within 0.5 of their labels (b,)."""
-    off = _off(model, evaluate(model, weights, statistics, inputs), labels)
-    return (off**2).mean(1), (abs(off) < 0.5).all(1)
-
-
-def _off(model: Any, output: jax.Array, labels: jax.Array) -> jax.Array:
-    output = output.reshape(len(labels), -1).astype(model.numbers.weights)
-    return output - labels.reshape(output.shape)
+#: The softmax cross entropy of logits (b, classes); a sample is right if the largest logit is the label's.
+loss, scores = by_sample(
+    optax.softmax_cross_entropy_with_integer_labels, lambda logits, labels: logits.argmax(1) == labels
+)
+#: The binary cross entropy of logits (b,); a sample is right if the logit's sign is the label's.
+binary_loss, binary_scores = by_sample(
+    lambda logits, labels: optax.sigmoid_binary_cross_entropy(logits, labels.astype(logits.dtype)),
+    lambda logits, labels: (logits > 0) == (labels > 0),
+)
+#: The mean squared error of outputs (b, ...), for a regression; right if all are within 0.5 of their labels.
+squared_loss, squared_scores = by_sample(
+    lambda output, labels: (_off(output, labels) ** 2).mean(1),
+    lambda output, labels: (abs(_off(output, labels)) < 0.5).all(1),
+)
 
 
 def evaluate(model: Any, weights: Tree, statistics: Tree, inputs: jax.Array) -> Any:
@@ -98,9 +113,9 @@ def _variables(weights: Tree, statistics: Tree) -> Tree:
     return {"params": weights} | ({"batch_stats": statistics} if statistics else {})
 
 
-def unpack(inputs: jax.Array, parts: tuple[Part, ...]) -> list[jax.Array]:
+def unpack(inputs: jax.Array, parts: tuple[defaults.Part, ...]) -> list[jax.Array]:
     """The inputs that `workloads.data.own.pack` made one of, by the shape of a sample and the type of each."""
-    each = [(inputs[:, place].reshape(-1, *shape), dtype) for place, _, shape, dtype in cut(parts)]
+    each = [(inputs[:, place].reshape(-1, *shape), dtype) for place, _, shape, dtype in defaults.cut(parts)]
     return [jax.lax.bitcast_convert_type(array, dtype) for array, dtype in each]
 
 
@@ -158,12 +173,6 @@ class GRU(_Recurrent):
         (z, r, new), (own_z, own_r, own) = jnp.split(x + bias[0], 3, -1), jnp.split(state + bias[1], 3, -1)
         z, candidate = nn.sigmoid(z + own_z), jnp.tanh(new + nn.sigmoid(r + own_r) * own)
         return (z * carry[0] + (1 - z) * candidate,)
-
-
-def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice: none."""
-    del spec, numbers, device, kernel
-    return {}
 
 
 def statistics(model: Any) -> Tree:

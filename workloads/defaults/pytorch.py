@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from workloads import defaults
 from workloads.data.dataset import Array
-from workloads.defaults import Part, cut
-from workloads.spec import Numbers, WorkloadSpec
+
+#: Which implementation of a layer runs, where there is a choice: none.
+kernels = defaults.kernels
+
+Compared = Callable[[Any, Tensor], Tensor]
 
 #: The canonical axes of a weight in the order in which PyTorch has them, by kind of layer.
 LAYOUTS: dict[type[nn.Module], list[int]] = {
@@ -33,33 +37,58 @@ def scores(model: nn.Module, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Te
     return F.cross_entropy(logits, labels, reduction="none"), logits.argmax(1) == labels
 
 
-def squared_loss(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
-    """For regression in place of `loss`: the mean squared error of outputs (b, ...) with as many labels."""
-    return squared_scores(model, inputs, labels)[0].mean()
+def binary_loss(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    """The mean over the batch of the binary cross entropy of logits (b,)."""
+    logits = model(inputs)
+    return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
 
 
-def squared_scores(model: nn.Module, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Of every sample the mean squared error (b,), and whether all outputs are within 0.5 of their labels (b,)."""
-    output = model(inputs).flatten(1)
-    off = output - labels.reshape(output.shape).to(output.dtype)
-    return off.square().mean(1), (off.abs() < 0.5).all(1)
+def binary_scores(model: nn.Module, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,); of a model in evaluation."""
+    logits = model(inputs)
+    losses = F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none")
+    return losses, (logits > 0) == (labels > 0)
 
 
-def unpack(inputs: Tensor, parts: tuple[Part, ...]) -> list[Tensor]:
+def by_sample(losses: Compared, right: Compared) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`loss`, the mean over the batch in training, and `scores`, of every sample in evaluation, of a workload.
+
+    ``losses`` and ``right`` are functions of the output, or a list of outputs, and the labels: of every sample the loss
+    (b,), and whether it is right (b,).
+    """
+
+    def loss(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+        return losses(model(inputs), labels).mean()
+
+    def scores(model: nn.Module, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        output = model(inputs)
+        return losses(output, labels), right(output, labels)
+
+    return loss, scores
+
+
+def _off(output: Tensor, labels: Tensor) -> Tensor:
+    return (output - labels.reshape(output.shape).to(output.dtype)).reshape(len(labels), -1)
+
+
+#: The mean squared error of outputs (b, ...), for a regression; right if all are within 0.5 of their labels.
+squared_loss, squared_scores = by_sample(
+    lambda output, labels: _off(output, labels).square().mean(1),
+    lambda output, labels: (_off(output, labels).abs() < 0.5).all(1),
+)
+
+
+def unpack(inputs: Tensor, parts: tuple[defaults.Part, ...]) -> list[Tensor]:
     """The inputs that `workloads.data.own.pack` made one of, by the shape of a sample and the type of each."""
-    each = [(inputs[:, place].clone(memory_format=torch.contiguous_format), *rest) for place, *rest in cut(parts)]
+    each = [
+        (inputs[:, place].clone(memory_format=torch.contiguous_format), *rest) for place, *rest in defaults.cut(parts)
+    ]
     return [array.view(getattr(torch, dtype)).reshape(-1, *shape) for array, shape, _, dtype in each]
 
 
 def join(output: Any) -> Tensor:
     """A model's output as one tensor: several, in a tuple or list, as (b, numbers)."""
     return torch.cat([each.flatten(1) for each in output], 1) if isinstance(output, tuple | list) else output
-
-
-def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice: none."""
-    del spec, numbers, device, kernel
-    return {}
 
 
 def import_weights(model: nn.Module, weights: dict[str, Array]) -> None:

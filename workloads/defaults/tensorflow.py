@@ -2,62 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from workloads import defaults
 from workloads.data.dataset import Array
-from workloads.defaults import Part, cut
 from workloads.defaults.keras import import_weights, variables
-from workloads.spec import Numbers, WorkloadSpec
 
 __all__ = (
-    "BatchNormalization", "Unpack", "export_weights", "import_weights", "join", "kernels", "loss", "scores",
-    "squared_loss", "squared_scores", "variables",
+    "BatchNormalization", "Unpack", "binary_loss", "binary_scores", "by_sample", "export_weights", "import_weights",
+    "join", "kernels", "loss", "scores", "squared_loss", "squared_scores", "variables",
 )  # fmt: skip
 
+Compared = Callable[[Any, tf.Tensor], tf.Tensor]
 
-def loss(model: keras.Model, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """The mean over the batch of the softmax cross entropy of logits (b, classes)."""
-    logits = tf.cast(model(inputs, training=True), model.layers[-1].variable_dtype)
-    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-
-
-def scores(model: keras.Model, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Of every sample the loss (b,), and whether the largest logit is the label's (b,); of the model in evaluation."""
-    logits = tf.cast(model(inputs, training=False), model.layers[-1].variable_dtype)
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    return losses, tf.argmax(logits, 1, output_type=labels.dtype) == labels
+#: Which implementation of a layer runs, where there is a choice: none.
+kernels = defaults.kernels
 
 
-def squared_loss(model: keras.Model, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """For regression in place of `loss`: the mean squared error of outputs (b, ...) with as many labels."""
-    return tf.reduce_mean(tf.square(_off(model, inputs, labels, training=True)))
+def by_sample(losses: Compared, right: Compared) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`loss`, the mean over the batch in training, and `scores`, of every sample in evaluation, of a workload.
+
+    ``losses`` and ``right`` are functions of the output, or a list of outputs, and the labels: of every sample the loss
+    (b,), and whether it is right (b,). An output (b, 1) comes as (b,), in the weights' type.
+    """
+
+    def loss(model: keras.Model, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(losses(_output(model, inputs, training=True), labels))
+
+    def scores(model: keras.Model, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        output = _output(model, inputs, training=False)
+        return losses(output, labels), right(output, labels)
+
+    return loss, scores
 
 
-def squared_scores(model: keras.Model, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Of every sample the mean squared error (b,), and whether all outputs are within 0.5 of their labels (b,)."""
-    off = _off(model, inputs, labels, training=False)
-    return tf.reduce_mean(tf.square(off), 1), tf.reduce_all(tf.abs(off) < 0.5, 1)
+def _output(model: keras.Model, inputs: tf.Tensor, training: bool) -> Any:
+    def one(each: tf.Tensor) -> tf.Tensor:
+        flat = tf.squeeze(each, 1) if each.shape.rank == 2 and each.shape[1] == 1 else each
+        return tf.cast(flat, model.layers[-1].variable_dtype)
+
+    return tf.nest.map_structure(one, model(inputs, training=training))
 
 
-def _off(model: keras.Model, inputs: tf.Tensor, labels: tf.Tensor, training: bool) -> tf.Tensor:
-    output = tf.cast(model(inputs, training=training), model.layers[-1].variable_dtype)
-    output = tf.reshape(output, (tf.shape(labels)[0], -1))
-    return output - tf.cast(tf.reshape(labels, tf.shape(output)), output.dtype)
+def _off(output: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    off = output - tf.cast(tf.reshape(labels, tf.shape(output)), output.dtype)
+    return tf.reshape(off, (tf.shape(off)[0], -1))
+
+
+#: The softmax cross entropy of logits (b, classes); a sample is right if the largest logit is the label's.
+loss, scores = by_sample(
+    lambda logits, labels: tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits),
+    lambda logits, labels: tf.argmax(logits, 1, output_type=labels.dtype) == labels,
+)
+#: The binary cross entropy of logits (b,); a sample is right if the logit's sign is the label's.
+binary_loss, binary_scores = by_sample(
+    lambda logits, labels: tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits),
+    lambda logits, labels: (logits > 0) == (labels > 0),
+)
+#: The mean squared error of outputs (b, ...), for a regression; right if all are within 0.5 of their labels.
+squared_loss, squared_scores = by_sample(
+    lambda output, labels: tf.reduce_mean(tf.square(_off(output, labels)), 1),
+    lambda output, labels: tf.reduce_all(tf.abs(_off(output, labels)) < 0.5, 1),
+)
 
 
 class Unpack(keras.layers.Layer):
     """The inputs that `workloads.data.own.pack` made one of, by the shape of a sample and the type of each."""
 
-    def __init__(self, parts: tuple[Part, ...], **options: Any) -> None:
+    def __init__(self, parts: tuple[defaults.Part, ...], **options: Any) -> None:
         super().__init__(**options)
         self.parts = parts
 
     def call(self, inputs: tf.Tensor) -> list[tf.Tensor]:
-        each = [(tf.reshape(inputs[:, place], (-1, *shape)), dtype) for place, _, shape, dtype in cut(self.parts)]
+        each = [
+            (tf.reshape(inputs[:, place], (-1, *shape)), dtype) for place, _, shape, dtype in defaults.cut(self.parts)
+        ]
         return [tf.bitcast(array, dtype) for array, dtype in each]
 
 
@@ -78,12 +102,6 @@ def join(output: Any) -> tf.Tensor:
     """A model's output as one tensor: several, in a tuple or list, as (b, numbers)."""
     several = isinstance(output, tuple | list)
     return tf.concat([tf.reshape(each, (tf.shape(each)[0], -1)) for each in output], 1) if several else output
-
-
-def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice: none."""
-    del spec, numbers, device, kernel
-    return {}
 
 
 def export_weights(model: keras.Model) -> dict[str, Array]:

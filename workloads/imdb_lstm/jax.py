@@ -7,15 +7,14 @@ time steps run in one `lax.scan`. Projecting the inputs of all steps at once, be
 
 from __future__ import annotations
 
-from typing import Any
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import optax
 from jax.experimental import rnn
 
-from workloads.defaults.jax import export_weights, import_weights, statistics
+from workloads.defaults.jax import binary_loss as loss
+from workloads.defaults.jax import binary_scores as scores
+from workloads.defaults.jax import export_weights, import_weights, logits, statistics
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 from workloads.spec import Numbers
 
@@ -23,8 +22,6 @@ __all__ = (
     "CUDNN_TYPES", "Lstm", "LstmLayer", "build", "cudnn_lstm", "export_weights", "import_weights", "kernels",
     "logits", "loss", "scan_lstm", "scores", "statistics",
 )  # fmt: skip
-
-Tree = dict[str, Any]
 
 #: Not float64: the gradient that `jax.experimental.rnn` gives holds a zero in float32, which fails there.
 CUDNN_TYPES = ("float32",)
@@ -55,7 +52,8 @@ class Lstm(nn.Module):
     kernel: str
 
     @nn.compact
-    def __call__(self, tokens: jax.Array) -> jax.Array:
+    def __call__(self, tokens: jax.Array, evaluating: bool = False) -> jax.Array:
+        del evaluating  # it is the same
         types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
         x = nn.Embed(VOCABULARY, self.spec.embedding, name="embedding", **types)(tokens)
         state = LstmLayer(self.spec, self.numbers, self.kernel, name="lstm")(x)
@@ -91,28 +89,6 @@ def cudnn_lstm(x: jax.Array, kernel: jax.Array, recurrent: jax.Array, bias: jax.
 def build(spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto") -> Lstm:
     """The module; its weights come from `import_weights`; it has no dropout to switch off."""
     return Lstm(spec, numbers, kernels(spec, numbers, device, kernel)["lstm"])
-
-
-def logits(model: Lstm, weights: Tree, statistics: Tree, tokens: jax.Array) -> jax.Array:
-    """The model's output, (b,)."""
-    return model.apply({"params": weights}, tokens)
-
-
-def loss(
-    model: Lstm, weights: Tree, statistics: Tree, key: jax.Array, tokens: jax.Array, labels: jax.Array
-) -> tuple[jax.Array, Tree]:
-    """Binary cross entropy of int32 tokens (b, length) and int32 labels (b,), averaged over the batch."""
-    del key  # the model draws nothing
-    logits = model.apply({"params": weights}, tokens).astype(model.numbers.weights)
-    return optax.sigmoid_binary_cross_entropy(logits, labels.astype(logits.dtype)).mean(), statistics
-
-
-def scores(
-    model: Lstm, weights: Tree, statistics: Tree, tokens: jax.Array, labels: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,)."""
-    output = logits(model, weights, statistics, tokens).astype(model.numbers.weights)
-    return optax.sigmoid_binary_cross_entropy(output, labels.astype(output.dtype)), (output > 0) == (labels > 0)
 
 
 def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:

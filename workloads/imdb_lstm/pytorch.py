@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from workloads.defaults.pytorch import binary_loss as loss
+from workloads.defaults.pytorch import binary_scores as scores
 from workloads.defaults.pytorch import export_weights, import_weights
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 from workloads.spec import Numbers
@@ -56,19 +57,6 @@ class Lstm(nn.Module):
 def build(spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto") -> Lstm:
     """The model in training mode, its weights not yet set; it has no dropout to switch off."""
     return Lstm(spec, getattr(torch, numbers.weights)).to(device)
-
-
-def loss(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
-    """Binary cross entropy of int32 tokens (b, length) and int32 labels (b,), averaged over the batch."""
-    logits = model(tokens)
-    return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
-
-
-def scores(model: nn.Module, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,); of a model in evaluation."""
-    logits = model(tokens)
-    losses = F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none")
-    return losses, (logits > 0) == (labels > 0)
 
 
 def stages(model: Lstm) -> list[tuple[list[nn.Module], Callable[[Tensor], Tensor]]]:

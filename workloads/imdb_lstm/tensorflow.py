@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import keras
-import tensorflow as tf
 
+from workloads.defaults.tensorflow import binary_loss as loss
+from workloads.defaults.tensorflow import binary_scores as scores
 from workloads.defaults.tensorflow import export_weights, import_weights, variables
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 from workloads.spec import Numbers
@@ -37,19 +38,6 @@ def build(
             layers.Dense(1, name="logits", dtype=dtype),
         ]
     )
-
-
-def loss(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Binary cross entropy of int tokens (b, length) and int labels (b,), averaged over the batch."""
-    logits = tf.cast(tf.squeeze(model(tokens, training=True), 1), model.layers[-1].variable_dtype)
-    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits))
-
-
-def scores(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,); of the model in evaluation."""
-    logits = tf.cast(tf.squeeze(model(tokens, training=False), 1), model.layers[-1].variable_dtype)
-    losses = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits)
-    return losses, (logits > 0) == (labels > 0)
 
 
 def stages(model: keras.Model) -> list[list[keras.layers.Layer]]:

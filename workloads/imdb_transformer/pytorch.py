@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workloads.checkpointing.pytorch import recompute
+from workloads.defaults.pytorch import binary_loss as loss
+from workloads.defaults.pytorch import binary_scores as scores
 from workloads.defaults.pytorch import export_weights, import_weights
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError, WorkloadSpec
@@ -121,19 +123,6 @@ def build(
     """The model in training mode, its weights not yet set."""
     chosen = kernels(spec, numbers, device, kernel)["attention"]
     return Transformer(spec, dropout, getattr(torch, numbers.weights), chosen, checkpointing).to(device)
-
-
-def loss(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
-    """Binary cross entropy of int32 tokens (b, length) and int32 labels (b,), averaged over the batch."""
-    logits = model(tokens)
-    return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
-
-
-def scores(model: nn.Module, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,); of a model in evaluation."""
-    logits = model(tokens)
-    losses = F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none")
-    return losses, (logits > 0) == (labels > 0)
 
 
 def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:

@@ -13,25 +13,16 @@ import numpy as np
 import tensorflow as tf
 
 from workloads.checkpointing.tensorflow import Recomputed
+from workloads.defaults.tensorflow import binary_loss as loss
+from workloads.defaults.tensorflow import binary_scores as scores
 from workloads.defaults.tensorflow import export_weights, import_weights, variables
 from workloads.dropout.tensorflow import Dropout
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError, WorkloadSpec
 
 __all__ = (
-    "DROPOUT_IN_STATE",
-    "Attention",
-    "Mean",
-    "Moved",
-    "Positions",
-    "build",
-    "export_weights",
-    "gelu",
-    "import_weights",
-    "kernels",
-    "loss",
-    "scores",
-    "variables",
+    "DROPOUT_IN_STATE", "Attention", "Mean", "Moved", "Positions", "build", "export_weights", "gelu", "import_weights",
+    "kernels", "loss", "scores", "variables",
 )  # fmt: skip
 
 #: Whether dropout is in a training's state, so that what is timed can train without it.
@@ -143,19 +134,6 @@ def build(
 def gelu(x: tf.Tensor) -> tf.Tensor:
     """GELU as `tf.nn.gelu` has it, but for its root of two, which that function rounds to float32 in any type."""
     return 0.5 * x * (1.0 + tf.math.erf(x / tf.constant(math.sqrt(2), x.dtype)))
-
-
-def loss(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Binary cross entropy of int tokens (b, length) and int labels (b,), averaged over the batch."""
-    logits = tf.cast(tf.squeeze(model(tokens, training=True), 1), model.layers[-1].variable_dtype)
-    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits))
-
-
-def scores(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,); of the model in evaluation."""
-    logits = tf.cast(tf.squeeze(model(tokens, training=False), 1), model.layers[-1].variable_dtype)
-    losses = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits)
-    return losses, (logits > 0) == (labels > 0)
 
 
 def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:

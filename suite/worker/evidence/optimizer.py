@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workloads.data.dataset import Array
-from workloads.spec import FROZEN, Adagrad, Lamb, Lars, Optimizer, RmsProp, Sgd
+from workloads.spec import FROZEN, Adagrad, Adam, Lamb, Lars, Optimizer, RmsProp
 
 
 class Formula:
@@ -31,16 +31,9 @@ class Formula:
     def step(self, weights: Mapping[str, Array], gradients: Mapping[str, Array]) -> dict[str, Array]:
         """The weights after one more step along these gradients."""
         self.steps += 1
-        rules: dict[type, Callable[..., Array]] = {
-            Sgd: self._sgd, Lars: self._lars, RmsProp: self._rmsprop, Adagrad: self._adagrad, Lamb: self._lamb,
-        }  # fmt: skip
-        rule = rules.get(type(self.optimizer), self._adam)
-        moved = dict(weights)
         trained = {name: each for name, each in gradients.items() if self.decays.get(name) != FROZEN}
-        for name, gradient in self._clip(trained).items():
-            decay = self.decays.get(name, self.optimizer.decay_of(weights[name].shape))
-            moved[name] = weights[name] - rule(name, weights[name], gradient, decay)
-        return moved
+        moves = {name: self._move(name, weights[name], each) for name, each in self._clip(trained).items()}
+        return {name: array - moves[name] if name in moves else array for name, array in weights.items()}
 
     def _clip(self, gradients: dict[str, Array]) -> dict[str, Array]:
         most, norm = self.optimizer.clip_value, self.optimizer.clip_norm
@@ -55,49 +48,33 @@ class Formula:
     def _rate(self) -> float:
         return self.optimizer.learning_rate if self.rates is None else float(self.rates[self.steps - 1])
 
-    def _sgd(self, name: str, weights: Array, gradient: Array, decay: float) -> Array:
+    def _move(self, name: str, weights: Array, gradient: Array) -> Array:
         optimizer: Any = self.optimizer
-        coupled = gradient + decay * weights
-        self._means[name] = optimizer.momentum * self._means[name] + coupled
-        return self._rate * (
-            coupled + optimizer.momentum * self._means[name] if optimizer.nesterov else self._means[name]
-        )
-
-    def _lars(self, name: str, weights: Array, gradient: Array, decay: float) -> Array:
-        optimizer: Any = self.optimizer
-        size = np.linalg.norm(weights)
-        local = self._rate * optimizer.coefficient * _ratio(size, np.linalg.norm(gradient) + decay * size)
-        self._means[name] = optimizer.momentum * self._means[name] + local * (gradient + decay * weights)
-        return self._means[name]
-
-    def _rmsprop(self, name: str, weights: Array, gradient: Array, decay: float) -> Array:
-        optimizer: Any = self.optimizer
-        coupled = gradient + decay * weights
-        self._squares[name] = optimizer.rho * self._squares[name] + (1 - optimizer.rho) * coupled**2
-        move = coupled / (np.sqrt(self._squares[name]) + optimizer.epsilon)
-        self._means[name] = optimizer.momentum * self._means[name] + move
-        return self._rate * self._means[name]
-
-    def _adagrad(self, name: str, weights: Array, gradient: Array, decay: float) -> Array:
-        coupled = gradient + decay * weights
-        self._squares[name] = self._squares[name] + coupled**2
-        return self._rate * coupled / (np.sqrt(self._squares[name]) + self.optimizer.epsilon)  # type: ignore[union-attr]
+        decay = self.decays.get(name, optimizer.decay_of(weights.shape))
+        if isinstance(optimizer, Adam | Lamb):
+            return self._adam(name, weights, gradient, decay)
+        move = gradient + decay * weights
+        if isinstance(optimizer, RmsProp | Adagrad):
+            kept, new = (optimizer.rho, 1 - optimizer.rho) if isinstance(optimizer, RmsProp) else (1.0, 1.0)
+            self._squares[name] = kept * self._squares[name] + new * move**2
+            move = move / (np.sqrt(self._squares[name]) + optimizer.epsilon)
+        if isinstance(optimizer, Lars):
+            size = np.linalg.norm(weights)
+            move = move * self._rate * optimizer.coefficient * _ratio(size, np.linalg.norm(gradient) + decay * size)
+        momentum = getattr(optimizer, "momentum", 0.0)
+        self._means[name] = momentum * self._means[name] + move
+        move = move + momentum * self._means[name] if getattr(optimizer, "nesterov", False) else self._means[name]
+        return move if isinstance(optimizer, Lars) else self._rate * move
 
     def _adam(self, name: str, weights: Array, gradient: Array, decay: float) -> Array:
-        return self._rate * self._direction(name, weights, gradient, decay)
-
-    def _lamb(self, name: str, weights: Array, gradient: Array, decay: float) -> Array:
-        move = self._direction(name, weights, gradient, decay)
-        return self._rate * _ratio(np.linalg.norm(weights), np.linalg.norm(move)) * move
-
-    def _direction(self, name: str, weights: Array, gradient: Array, decay: float) -> Array:
         optimizer: Any = self.optimizer
         self._means[name] = optimizer.beta1 * self._means[name] + (1 - optimizer.beta1) * gradient
         self._squares[name] = optimizer.beta2 * self._squares[name] + (1 - optimizer.beta2) * gradient**2
         mean = self._means[name] / (1 - optimizer.beta1**self.steps)
         square = self._squares[name] / (1 - optimizer.beta2**self.steps)
         move: Array = mean / (np.sqrt(square) + optimizer.epsilon) + decay * weights
-        return move
+        ratio = _ratio(np.linalg.norm(weights), np.linalg.norm(move)) if isinstance(optimizer, Lamb) else 1.0
+        return self._rate * ratio * move
 
 
 def _ratio(weights: np.floating[Any], move: np.floating[Any]) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 
 from suite.worker.frameworks.jax.device import graphs
 from workloads.data.dataset import Array
+from workloads.defaults.jax import evaluate, logits
 
 Decoding = tuple[jax.Array, tuple[jax.Array, ...], jax.Array]
 
@@ -31,7 +32,8 @@ class Model:
     def __init__(self, training: Any) -> None:
         self.state, self.module, self.model = training.state, training.module, training.model
         module, options = training.module, training.options or None
-        answers = partial(getattr(module, "answers", module.logits), training.model)
+        usual = evaluate if module.logits is logits else module.logits  # the default is that of training
+        answers = partial(getattr(module, "answers", usual), training.model)
         self.forward = jax.jit(answers, compiler_options=options)
         self.prefilled = jax.jit(self._prefill, compiler_options=options)
         self.decoded = jax.jit(self._decode, compiler_options=options, donate_argnums=2)  # a cache is changed in place
