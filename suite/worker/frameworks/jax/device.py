@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from suite.plan.cell import Cell
 from suite.worker.frameworks import RecompiledError, count_threads
 
 
