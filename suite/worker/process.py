@@ -81,7 +81,7 @@ def main(descriptor: str, text: str) -> None:
                 registry.register(job.workload_folder)
             framework = import_framework(job.cell.framework)
             ranks = join_ranks()
-            _Launch(job, framework, send, interpreter_s, ranks, started).run()
+            _Launch(job, framework, send, interpreter_s, ranks, started=started).run()
         except BaseException as error:  # any exception becomes the result of this launch
             traceback.print_exc()
             tell(error)
@@ -94,7 +94,7 @@ class _Launch:
     """The steps of one launch, in the order in which they happen."""
 
     def __init__(
-        self, job: Job, framework: ModuleType, send: Send, interpreter_s: float, ranks: Ranks = ALONE,
+        self, job: Job, framework: ModuleType, send: Send, interpreter_s: float, ranks: Ranks = ALONE, *,
         started: Mapping[str, str] = os.environ,
     ) -> None:  # fmt: skip
         self.job, self.cell, self.framework, self.send, self.ranks = job, job.cell, framework, send, ranks

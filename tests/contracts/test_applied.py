@@ -94,7 +94,7 @@ def values_of(name: str) -> tuple[Any, ...]:
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # Inductor calls it
 @pytest.mark.parametrize("name", [name for name in SETTINGS if name not in ("workload", "framework", *ELSEWHERE)])
 def test_what_is_read_is_what_ran_and_not_what_was_asked_for(framework: str, name: str) -> None:
-    """Of the first workload for which the framework takes two values: with each it reads that one, whatever is asked."""
+    """Of the first workload for which the framework takes two values: it reads the one that ran, whatever is asked."""
     for workload in WORKLOADS:
         taken = [value for value in values_of(name) if takes(framework, workload, name, value)]
         if len(taken) > 1:
@@ -126,11 +126,11 @@ def takes(framework: str, workload: str, name: str, value: Any) -> bool:
             )
     except (UnsupportedError, UnavailableKernelError):
         return False
-    except RuntimeError as error:  # of Keras on another backend
-        assert "KERAS_BACKEND came too late" in str(error)
+    except RuntimeError as error:
+        if "KERAS_BACKEND came too late" not in str(error):
+            raise
         return False
     return True
-
 
 
 def test_what_nothing_reads_back_ends_a_launch_where_it_is_not_at_its_default() -> None:

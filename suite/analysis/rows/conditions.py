@@ -1,4 +1,4 @@
-"""The conditions that a launch ran under besides the machine: versions, variables, threads, cores and a workload's code.
+"""The conditions that a launch ran under besides the machine: versions, variables, threads, cores, a workload's code.
 
 Variables that the suite itself sets, for one framework only (`suite.plan.settings.frameworks.VARIABLES`) or for the
 allocator that a cell asks for, are none of them, and neither is what a record of the first schemas does not contain.
@@ -60,9 +60,9 @@ def facts(record: Record) -> Facts:
 
 
 def _threads(record: Record) -> dict[str, Any]:
-    """The threads that computed, and how many for the cores: a framework by itself takes one a core, or hardware thread.
+    """The threads that computed, and how many for the cores.
 
-    TensorFlow's way to say that was 0.
+    By itself a framework takes one a core, or hardware thread, for which TensorFlow's records once had 0.
     """
     machine, applied = _mapping(record.environment.get("machine")), _mapping(record.settings.get("applied"))
     threads, cores = applied.get("threads", record.settings.get("threads")), record.settings.get("cores")

@@ -61,7 +61,7 @@ def differences(row: Row, other: Row) -> tuple[str, str]:
 
 
 def _limits(row: Row, other: Row) -> list[str]:
-    """Threads and cores of which one row had other ones than its framework takes by itself, and what can be the cause."""
+    """Threads and cores of which one row had others than its framework takes by itself, and what can be the cause."""
     one, two = row.conditions, other.conditions
     if not (one.read_back and two.read_back) or max(row.cell.devices, other.cell.devices) > 1:
         return []

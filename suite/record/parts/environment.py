@@ -85,9 +85,7 @@ def list_distributions() -> tuple[str, ...]:
 
 def select_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """The environment variables that change what is computed or how fast, without places, hosts and secrets."""
-    names = sorted(
-        name for name in variables if name.startswith(PREFIXES) and not NOT_RECORDED.fullmatch(name)
-    )
+    names = sorted(name for name in variables if name.startswith(PREFIXES) and not NOT_RECORDED.fullmatch(name))
     return {name: "<set>" if PRIVATE.match(name) else redact(variables[name]) for name in names}
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from framework_training_suite import typed
 from suite.analysis.accuracy.comparison import AccuracyComparison, compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import NONE, middle
-from suite.analysis.statistics.ratios import Ratio
 from suite.catalog.metrics import METRICS
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import FRAMEWORKS
@@ -25,6 +25,7 @@ from suite.report.format.terminal import WIDEST_TEXT
 from suite.report.format.view import View
 from suite.report.tables import inference
 from suite.report.tables.accuracy import view
+from suite.report.tables.cells import TimedCell
 from suite.report.tables.figures import Notes, Read, launch_count, metric_text, of_devices, outcome, ratio
 from suite.report.tables.frame import Table, table
 from suite.report.tables.words import title
@@ -125,7 +126,7 @@ def _show_timed(compared: Table, columns: int, notes: Notes) -> list[str]:
     read: dict[str, Read] = {
         "n": lambda cell: launch_count(cell.launches_ok, cell.launches),
         "samples/s": metric_text(METRICS["samples_per_s"]),
-        f"to {compared.baseline}" if by == "framework" else "ratio": lambda cell: ratio(_without_names(cell.ratio), notes),
+        f"to {compared.baseline}" if by == "framework" else "ratio": partial(_ratio, notes=notes),
         **({"verdict": lambda cell: cell.ratio.verdict or NONE} if compared.tested else {}),
         **several,
         **({"memory MiB": metric_text(METRICS["peak_memory_bytes"])} if by in OF_MEMORY else {}),
@@ -142,11 +143,14 @@ def _show_timed(compared: Table, columns: int, notes: Notes) -> list[str]:
     return [title(compared.group), *_narrow(lines, columns, ["bottleneck", "global batch", "communication"])]
 
 
-def _without_names(found: Ratio) -> Ratio:
-    """Returns a ratio whose reason and caveat do not say which row it is to, so that equal ones have one note."""
-    names = f"no ratio to {found.baseline}: ", f"ran under different conditions than {found.baseline}: "
-    reason, caveat = (text.removeprefix(name) for text, name in zip((found.reason, found.caveat), names, strict=True))
-    return replace(found, reason=reason, caveat=caveat)
+def _ratio(cell: TimedCell, notes: Notes) -> str:
+    """Returns a ratio with notes that do not say which row it is to, so that equal ones are one note."""
+    found = cell.ratio
+    if not found.baseline:  # its row is missing, which the table shows
+        return ratio(found)
+    reason = found.reason.removeprefix(f"no ratio to {found.baseline}: ")
+    caveat = found.caveat.removeprefix(f"ran under different conditions than {found.baseline}: ")
+    return ratio(replace(found, reason=reason, caveat=caveat), notes)
 
 
 def _show_inference(shown: View, columns: int) -> list[str]:

@@ -5,8 +5,8 @@ Each `training.py` has `DISTRIBUTIONS`, `prepare`, `Training`, `installation`, `
 `fence`, `read`), evaluates (`evaluate`), goes on where another process ended (`checkpoint`, `restore`), and shows what
 it computes (`weights`, `gradients`, `logits`, `compiled`). What a framework says of its build, its devices and their
 memory stands in `device.py`. `evidence.py` has what only the evidence in a record asks for, such as `on_host`,
-`explain_step`, `draws`, `updates` and `applied`, which reads the settings back from what ran, and `optimizer.py` the optimizers by the spec's formulas. Importing this
-package imports none of them.
+`explain_step`, `draws`, `updates` and `applied`, which reads the settings back from what ran, and `optimizer.py` the
+optimizers by the spec's formulas. Importing this package imports none of them.
 """
 
 from __future__ import annotations

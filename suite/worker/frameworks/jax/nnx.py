@@ -129,7 +129,7 @@ def updates(training: Any) -> int | None:
 
 
 def applied(training: Training, batch: Any) -> dict[str, Any]:
-    """The settings of a cell that flax.nnx and JAX apply, read back from what ran; nnx has no cuDNN and recomputes none."""
+    """The settings of a cell that flax.nnx and JAX apply, read back from what ran; nnx has neither of the last two."""
     del batch
     own = {"kernel": find_kernel(training.cell, ()), "checkpointing": "off"}
     return read_process(training, training.traces > 0) | own
