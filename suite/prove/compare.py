@@ -9,7 +9,7 @@ import numpy as np
 
 from suite.prove.case import Place
 from suite.prove.draws import first_differing, silent
-from suite.prove.layers import Layer, Pair
+from suite.prove.layers import Layer, Pair, pair_of
 from suite.prove.numbers import TOLERANCE, Given, Numbers, distance, distances, same
 from suite.worker.evidence.enlarged import SCALE
 from workloads.data.dataset import Array
@@ -37,7 +37,7 @@ class Check:
 
 def checks(one: Numbers, other: Numbers, given: Given) -> list[Check]:
     """All checks of ``other`` against ``one``, in the order in which a mistake shows."""
-    pair, found = Pair(one, other, given), list[Check]()
+    pair, found = pair_of(one, other, given), list[Check]()
     for name, need, compare in CHECKS:
         stuck = next((side for side in (one, other) if not side.has(need)), None)
         if stuck is None:

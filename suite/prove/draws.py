@@ -192,6 +192,11 @@ class Compared:
             return None
         return self._repeated() or self._share() or self._spread() or self._alike()
 
+    @cached_property
+    def _likeness(self) -> list[dict[str, tuple[float, float]]]:
+        shape = min((side.plain.shape for side in self.sides), key=len)
+        return [side.alike(shape) for side in self.sides]
+
     def _repeated(self) -> Change | None:
         again = [side.repeated for side in self.sides]
         ways = ("draws the same in several passes" if each else "draws anew in every pass" for each in again)
@@ -231,8 +236,7 @@ class Compared:
     def _alike(self, least: float = LEAST_ALIKE) -> Change | None:
         if not (self.sides[0].spread and self.sides[1].spread):
             return None
-        shape = min((side.plain.shape for side in self.sides), key=len)
-        one, other = (side.alike(shape) for side in self.sides)
+        one, other = self._likeness
         for axis in one.keys() & other.keys():
             values, errors = zip(one[axis], other[axis], strict=True)
             if abs(values[0] - values[1]) > max(least, ALIKE_DEVIATIONS * math.hypot(*errors)):
@@ -265,13 +269,14 @@ def first_differing(pair: Pair) -> Differing | None:
     here = next((each for each in compared if each.change), None)
     if here is None or here.change is None:
         return None
-    if here.change.what == "dropout missing" and here.masks:
-        drops = here.masks.index(next(mask for mask in here.masks if mask.drops))
+    drops = [mask is not None and mask.drops for mask in (side.mask for side in here.sides)]
+    if here.change.what in ("", "dropout missing") and drops[0] != drops[1]:
+        at = drops.index(True)
         for later in compared[compared.index(here) + 1 :]:
-            masks = later.masks
-            if masks and masks[1 - drops].drops and not masks[drops].drops:
+            still, drop = later.sides[at].mask, later.sides[1 - at].mask
+            if still and drop and drop.drops and not still.drops:
                 ways = (f"drops before {here.layer.name}", f"drops before {later.layer.name}")
-                return Differing(here.layer, Change("place of dropout", *(ways if drops == 0 else ways[::-1])))
+                return Differing(here.layer, Change("place of dropout", *(ways if at == 0 else ways[::-1])))
     return Differing(here.layer, here.change)
 
 
@@ -322,17 +327,25 @@ def _correlate(near: Array, axis: int) -> tuple[float, float] | None:
 
     That is at least what independent vectors scatter by, and what leaving out one sample after the other shows.
     """
+    total, squares, counts = near.sum(axis), (near**2).sum(-1), near.any(-1).sum(axis)
+    own = squares.sum(axis)
 
-    def correlate(near: Array) -> tuple[float, int]:
-        counts = near.any(-1).sum(axis)
+    def correlate(total: Array, own: Array, counts: Array) -> tuple[float, int]:
         pairs = counts * (counts - 1)
-        products = (near.sum(axis) ** 2).sum(-1) - (near**2).sum(-1).sum(axis)
-        return float((products[pairs > 0] / pairs[pairs > 0]).mean()) if pairs.any() else 0.0, int(pairs.sum())
+        some = pairs > 0
+        return float((((total**2).sum(-1) - own)[some] / pairs[some]).mean()) if some.any() else 0.0, int(pairs.sum())
 
-    value, pairs = correlate(near)
+    value, pairs = correlate(total, own, counts)
     if not pairs:
         return None
-    without = [correlate(np.delete(near, each, 0))[0] for each in range(len(near))] if len(near) > 2 else [value]
+    without = [value]
+    if len(near) > 2:
+        there = near.any(-1)
+        without = [
+            correlate(total - near[at], own - squares[at], counts - there[at])[0] if axis == 0
+            else correlate(*(np.delete(each, at, 0) for each in (total, own, counts)))[0]
+            for at in range(len(near))
+        ]  # fmt: skip
     return value, max(float(np.std(without) * len(without) ** 0.5), float(1 / np.sqrt(near.shape[-1] * pairs / 4)))
 
 

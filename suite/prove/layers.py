@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -132,6 +132,12 @@ class Pair:
 
 def _is_vector(name: str, array: Array) -> bool:
     return array.ndim == 1 or name.rpartition("/")[2].endswith("bias")
+
+
+@lru_cache(maxsize=1)
+def pair_of(one: Numbers, other: Numbers, given: Given) -> Pair:
+    """The two, with what was found of them before."""
+    return Pair(one, other, given)
 
 
 def _widen(array: Array) -> Array:

@@ -21,7 +21,7 @@ ORDERS: dict[int, list[tuple[int, ...]]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Numbers:
     """The answer of `suite.worker.evidence.proof` for one framework."""
 
@@ -50,7 +50,7 @@ class Numbers:
         return name in self.arrays or name in self.facts or bool(self.group(name))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Given:
     """What every framework was given: weights and batches, the last of which is for the evaluation.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from suite.prove.case import Case, Place
 from suite.prove.causes import find_causes
 from suite.prove.compare import Check, checks, first_difference
-from suite.prove.layers import Pair
+from suite.prove.layers import pair_of
 from suite.prove.numbers import TOLERANCE, Given, Numbers, distance
 from suite.record.text import clean
 
@@ -38,7 +38,7 @@ def verdict(reference: Numbers, others: Sequence[Numbers], given: Given) -> tupl
 
 def explanation(one: Numbers, other: Numbers, given: Given, found: list[Check]) -> list[str]:
     """Where the two differ first, and why if a known cause explains it."""
-    pair = Pair(one, other, given)
+    pair = pair_of(one, other, given)
     place = first_difference(pair, found)
     if place is None:
         return []

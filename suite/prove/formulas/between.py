@@ -35,13 +35,16 @@ def formulas(case: Case) -> Iterator[Formula]:
 
 def _formula(case: Case, x: Array, layer: Layer | None, pools: dict[str, Function]) -> Formula:
     bias = layer.bias if layer and layer.bias is not None and layer.bias.size == x.shape[-1] else None
-    added: dict[str, Any] = {"nothing": 0.0}
+    added: dict[str, Any] = {"nothing": None}
     added |= {name: array for name, array, _ in case.common() if array.shape == x.shape and array is not x}
 
-    def computed(rows: Any, **ways: Any) -> Array:
-        activated = ways["activation"](x[rows] + ways["bias"])
-        sum_of = activated if isinstance(ways["residual"], float) else activated + ways["residual"][rows]
-        return np.asarray(ways["pooling"](ways["activation of the sum"](sum_of)))
+    def computed(rows: Any, **ways: Any) -> Array | None:
+        y = ways["activation"](x[rows] + ways["bias"])
+        if ways["residual"] is not None:
+            y = ways["activation of the sum"](y + ways["residual"][rows])
+        elif ways["activation of the sum"] is not ACTIVATIONS[LINEAR[0]]:
+            return None  # it is the other activation
+        return np.asarray(ways["pooling"](y))
 
     return Formula(
         {
@@ -66,10 +69,11 @@ def _pool_positions(case: Case, x: Array) -> dict[str, Function]:
         "the maximum of all positions": lambda x: x.max(1), "the first position": lambda x: x[:, 0],
         "the last position": lambda x: x[:, -1],
     }  # fmt: skip
-    if tokens is None or tokens.shape[1] != length:
+    if tokens is None:
         return found
     count, places = np.maximum(np.count_nonzero(tokens, axis=1), 1)[:, None], np.arange(length)[None]
-    masks = {"the words": tokens != 0, "the words in front": places < count, "the words behind": places >= length - count}
+    masks = {"the words in front": places < count, "the words behind": places >= length - count}
+    masks |= {"the words": tokens != 0} if tokens.shape[1] == length else {}
     for where, there in masks.items():
         if not there.all() and there.any(1).all():
             found |= _pool_masked(where, there, case.few)
@@ -129,8 +133,8 @@ def _place(case: Case, table: Array, length: int) -> Iterator[tuple[str, Array]]
         yield f"the positions {shift} late, around the text", np.roll(table[:length], shift, 0)
     yield "the positions from the last", table[length - 1 :: -1][:length]
     yield "the positions from the table's last", table[::-1][:length]
-    if case.tokens is not None and case.tokens.shape[1] == length:
-        padding = length - np.count_nonzero(case.tokens, axis=1)[:, None]
+    if case.tokens is not None:
+        padding = case.tokens.shape[1] - np.count_nonzero(case.tokens, axis=1)[:, None]
         if padding.any():
             yield "the positions from the first word", table[np.maximum(places - padding, 0)]
 

@@ -12,7 +12,7 @@ import json
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -212,13 +212,11 @@ class _Stages:
         batch, scored = (inputs, labels), labels.copy()
         if labels.ndim > 1 and self.spec.ignored_label is not None:
             scored[::2, ::3] = self.spec.ignored_label
-        state = self.training.checkpoint()
         self.tools.load(self.training, weights)
         self._answer("scaled/", (inputs, scored))
         self._keep_calls(self._forward(batch, "scaled/"), "scaled/")
         self.tools.load(self.training, perturb(weights))
         self.arrays["scaled/again"] = self._logits(batch)
-        self.training.restore(state)
 
     def find_rounding(self, batches: list[Batch]) -> float:
         """How far rounded constants move logits and losses, relative; called where they are rounded."""
@@ -241,13 +239,18 @@ class _Stages:
     def _answer(self, group: str, batch: Batch) -> None:
         """Keep what the batch's samples are scored with: losses and right answers, also with the likeliest labels."""
         inputs, labels = batch
-        state = self.training.checkpoint()  # a pass for the logits may move statistics
-        logits = self.training.logits(self.training.put(batch))
-        self.training.restore(state)
+        with self._restored():  # a pass for the logits may move statistics
+            logits = self.training.logits(self.training.put(batch))
         self.arrays[f"{group}after"], self.arrays[f"{group}right"] = self._evaluate(self.training, batch)
         likeliest = _likeliest(logits, labels)
         if likeliest is not None:
             self.arrays[f"{group}likeliest"] = self._evaluate(self.training, (inputs, likeliest))[1]
+
+    @contextmanager
+    def _restored(self) -> Iterator[None]:
+        state = {name: array.copy() for name, array in self.training.checkpoint().items()}
+        yield
+        self.training.restore(state)
 
     def _evaluate(self, training: Any, batch: Batch) -> tuple[Array, Array]:
         losses, right = training.get(training.evaluate(training.put(batch)))
