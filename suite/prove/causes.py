@@ -94,7 +94,9 @@ def find_causes(case: Case) -> list[tuple[Cause, str]]:
     found: dict[str, tuple[Cause, str]] = {}
     for change in _find(case) if case.place.reached else ():
         name = _name(change)
-        words = "; ".join(f"{side}: {way}" for side, way in zip(case.pair.names, (change.one, change.other), strict=True))
+        words = "; ".join(
+            f"{side}: {way}" for side, way in zip(case.pair.names, (change.one, change.other), strict=True)
+        )
         found.setdefault(name, (Cause(name, REMEDIES[name]), words))
     return list(found.values())
 
@@ -120,9 +122,7 @@ def _find(case: Case) -> Iterator[Change]:
         yield differing.change
 
 
-def _first(
-    formulas: Iterable[Formula], targets: tuple[Array, Array], few: list[int] | None = None
-) -> Change | None:
+def _first(formulas: Iterable[Formula], targets: tuple[Array, Array], few: list[int] | None = None) -> Change | None:
     return next((change for formula in formulas if (change := find_change(formula, targets, few))), None)
 
 
@@ -135,16 +135,16 @@ def _find_narrow(one: Array, other: Array) -> Iterator[Change]:
 
 def _evaluation(case: Case) -> Iterator[Change]:
     sides = case.pair.sides
-    stays = [
-        "evaluation/dropout" in side.arrays and distance(*_twice(side.arrays)) > TOLERANCE for side in sides
-    ]
+    stays = ["evaluation/dropout" in side.arrays and distance(*_twice(side.arrays)) > TOLERANCE for side in sides]
     if any(stays):
         yield Change("dropout in evaluation", *("dropout on" if on else "dropout off" for on in stays))
     if case.layer and (means := case.layer.pair("mean")) and (variances := case.layer.pair("variance")):
         one, other = (np.stack([mean, variance]) for mean, variance in zip(means, variances, strict=True))
         if one.shape == other.shape and (change := _first(training.statistics(case), (one, other))):
             yield change
-    shares = [float(side.arrays["evaluation/likeliest"].mean()) for side in sides if "evaluation/likeliest" in side.arrays]
+    shares = [
+        float(side.arrays["evaluation/likeliest"].mean()) for side in sides if "evaluation/likeliest" in side.arrays
+    ]
     if not case.layer and len(shares) == 2 and abs(shares[0] - shares[1]) > 0.5:
         yield Change("answers", *(f"{share:.0%} of the likeliest labels right" for share in shares))
 

@@ -231,7 +231,9 @@ class Compared:
             error = float(np.hypot(one.spread_error, other.spread_error))
             if abs(np.log(one.spread / other.spread)) <= max(SPREAD_DEVIATIONS * error, LEAST_SPREAD):
                 return None
-        return Change("", *(f"spreads inputs by {s.spread**0.5:.1%}" if s.spread else "draws nothing" for s in self.sides))
+        return Change(
+            "", *(f"spreads inputs by {s.spread**0.5:.1%}" if s.spread else "draws nothing" for s in self.sides)
+        )
 
     def _alike(self, least: float = LEAST_ALIKE) -> Change | None:
         if not (self.sides[0].spread and self.sides[1].spread):

@@ -187,7 +187,9 @@ def test_a_loss_that_is_another(change: Any, cause: str) -> None:
     assert named("loss", arrays, {}, []) == ([cause] if cause else [])
 
 
-@pytest.mark.parametrize(("stage", "group"), [("gradients", "gradients"), ("loss", "gradients"), ("three steps", "first")])
+@pytest.mark.parametrize(
+    ("stage", "group"), [("gradients", "gradients"), ("loss", "gradients"), ("three steps", "first")]
+)
 def test_a_decay_of_some_tensors(stage: str, group: str) -> None:
     """By a framework's own regulariser, beside the spec's optimizer."""
     weights = {"a/kernel": KERNEL, "a/bias": BIAS}

@@ -82,7 +82,10 @@ def _with_kernel(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
             turned = layout if axes == 2 else layout[:, None]
             if up > 1:  # of the convolution whose transpose this is
                 turned = turned[::-1, :: -1 if axes == 2 else 1].swapaxes(-1, -2)
-            elif turned.shape[-2] == x.shape[-1] and turned.shape[-2] * turned.shape[-1] == y.shape[-1] != turned.shape[-1]:
+            elif (
+                turned.shape[-2] == x.shape[-1]
+                and turned.shape[-2] * turned.shape[-1] == y.shape[-1] != turned.shape[-1]
+            ):
                 turned = turned.reshape(*turned.shape[:2], 1, -1)  # one for each channel, as Keras has it
             spread = dilate(wide[rows], up, axes) if up > 1 else wide[rows]
             result = convolution(spread, turned, stride, (padding[0], padding[1]))
@@ -199,7 +202,9 @@ def _recurrent(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
         return
     gates = len(stack[0][0][0]) // len(stack[0][1])
     which = {"every layer": range(len(stack))} | {f"layer {at + 1}": [at] for at in range(len(stack)) if len(stack) > 1}
-    biases: dict[str, Any] = {name: (times, times) for name, times in BIAS.items()} | {"no bias of the state": (1.0, 0.0)}
+    biases: dict[str, Any] = {name: (times, times) for name, times in BIAS.items()} | {
+        "no bias of the state": (1.0, 0.0)
+    }
     orders = {", ".join(GATES[gates][at] for at in order): order for order in permutations(range(gates))}
     ways: dict[str, dict[str, Any]] = {
         "order of gates": {f"{name} in {where}": (order, at) for name, order in orders.items() for where, at in which.items()},
