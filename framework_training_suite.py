@@ -48,7 +48,7 @@ class Output(io.FileIO):
 
     error: OSError | None = None
 
-    def write(self, data: Any) -> int | None:
+    def write(self, data: Any) -> int:
         if self.error is None:
             try:
                 return super().write(data)

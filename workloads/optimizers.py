@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 #: Fields that were added later, which are no part of a digest where they have these values.
 LATER = {
@@ -72,7 +72,6 @@ class Options:
     brought into ``[-clip_value, clip_value]``. Both come before anything else, also before L2.
     """
 
-    learning_rate: ClassVar[Any]
     schedule: Schedule | None = None
     clip_norm: float | None = None
     clip_value: float | None = None
@@ -84,8 +83,10 @@ class Options:
     @property
     def rates(self) -> Rates | None:
         """The learning rates of all steps by the schedule; None without one."""
-        schedule = self.schedule
-        return schedule and Rates(self.learning_rate * schedule.factor(step) for step in range(schedule.steps + 1))
+        if not (schedule := self.schedule):
+            return None
+        rate = float(getattr(self, "learning_rate"))  # noqa: B009 - each kind declares its own
+        return Rates(rate * schedule.factor(step) for step in range(schedule.steps + 1))
 
     @property
     def has_more(self) -> bool:

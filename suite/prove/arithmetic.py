@@ -131,7 +131,7 @@ def poolings(before: tuple[int, ...], after: tuple[int, ...]) -> dict[str, Funct
         found["no pooling"] = flat
     sides = [before[1], before[2]]
     for size, stride in sorted(product(POOL_SIZES, STRIDES), key=lambda pair: pair[0] != pair[1]):
-        for pads in sorted(product(range(size), repeat=2), key=sum):
+        for pads in sorted(product(range(size), range(size)), key=sum):
             rows = [(side + sum(pads) - size) // stride + 1 if side > 1 else 1 for side in sides]
             shapes = {2: (math.prod(rows) * before[3],), 3: (math.prod(rows), before[3]), 4: (*rows, before[3])}
             if min(rows) < 1 or shapes[len(after)] != after[1:]:
@@ -140,8 +140,12 @@ def poolings(before: tuple[int, ...], after: tuple[int, ...]) -> dict[str, Funct
             padded = ("mean without the padding", "maximum with zeros as padding") if sum(pads) else ()
             for kind in ("maximum", "mean", *padded):
                 way = partial(pool, kind=kind, size=size, stride=stride, padding=pads)
-                found[f"the {kind} {where}"] = partial(lambda x, f: flat(f(x)), f=way)
+                found[f"the {kind} {where}"] = partial(_chain, way, flat)
     return found
+
+
+def _chain(first: Function, then: Function, x: Array) -> Array:
+    return then(first(x))
 
 
 def passages(output: Array, after: Array) -> Iterator[Function]:

@@ -153,7 +153,7 @@ def _twice(arrays: dict[str, Array]) -> tuple[Array, Array]:
     return arrays["evaluation/dropout"], arrays["evaluation/again"]
 
 
-def _name(change: Change) -> str:
+def _name(change: Change) -> str:  # noqa: PLR0911 - a name after the other
     """The cause: what was changed, or a more particular name by the ways of both sides."""
     what, ways = SAME_AS.get(change.what, change.what), {change.one, change.other}
     if what == "activation" and all(way.startswith("GELU") for way in ways):

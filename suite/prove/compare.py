@@ -111,7 +111,8 @@ def _compare_gradients(name: str, pair: Pair) -> Check:
 
 
 def _compare_steps(name: str, pair: Pair) -> Check:
-    losses = distance(*(side.arrays["losses"] for side in pair.sides))
+    one, other = (side.arrays["losses"] for side in pair.sides)
+    losses = distance(one, other)
     weights = _compare_gaps(name, distances(*(side.group("after") for side in pair.sides)))
     return Check(name, False, losses, "the losses") if weights.same and losses > TOLERANCE else weights
 
@@ -128,7 +129,8 @@ def _compare_evaluation(name: str, pair: Pair) -> Check:
         if dropped is not None and distance(start, dropped) > TOLERANCE:
             detail = f"{side.framework}'s is another with dropout than without"
             return Check(name, False, distance(start, dropped), detail)
-    return _compare_answers(name, *(side.group("evaluation") for side in pair.sides))
+    one, other = (side.group("evaluation") for side in pair.sides)
+    return _compare_answers(name, one, other)
 
 
 def _compare_answers(
@@ -140,10 +142,10 @@ def _compare_answers(
     if gap > bound:
         return Check(name, False, gap)
     for answers, labels in (("right", "their labels"), ("likeliest", "the likeliest labels")):
-        pair = one.get(answers), other.get(answers)
-        if pair[0] is not None and pair[1] is not None and distance(*pair) > TOLERANCE:
-            count = np.count_nonzero(np.abs(pair[0] - pair[1]) > TOLERANCE)
-            return Check(name, False, None, f"whether {count} of {len(pair[0])} samples are right, by {labels}")
+        a, b = one.get(answers), other.get(answers)
+        if a is not None and b is not None and distance(a, b) > TOLERANCE:
+            count = np.count_nonzero(np.abs(a - b) > TOLERANCE)
+            return Check(name, False, None, f"whether {count} of {len(a)} samples are right, by {labels}")
     return Check(name, True, gap)
 
 
@@ -196,7 +198,8 @@ def _first_at_scale(pair: Pair) -> Place:
     bound = _find_bound(pair)
     if place := _first_layer(pair, bound, scaled=True):
         return place
-    gaps = {what: distance(*(side.arrays[what] for side in pair.sides)) for what in ("logits", "loss")}
+    one, other = (side.arrays for side in pair.sides)
+    gaps = {what: distance(one[what], other[what]) for what in ("logits", "loss")}
     return Place(next((what for what, gap in gaps.items() if gap > bound), "evaluation"), scaled=True)
 
 

@@ -202,10 +202,11 @@ class Compared:
         ways = ("draws the same in several passes" if each else "draws anew in every pass" for each in again)
         return Change("shared draws", *ways) if again[0] != again[1] else self._alike(least=0.9)
 
-    def _share(self) -> Change | None:
+    def _share(self) -> Change | None:  # noqa: PLR0911 - a reason after the other
         if self.masks is None:
             shares = [side.zeros for side in self.sides]
-            far = abs(shares[0] - shares[1]) > _find_bound(*shares, min(side.passes.size for side in self.sides))
+            bound = _find_bound(shares[0], shares[1], min(side.passes.size for side in self.sides))
+            far = abs(shares[0] - shares[1]) > bound
             return Change("", *(f"sets {share:.1%} of the inputs to zero" for share in shares)) if far else None
         one, other = self.masks
         bound = _find_bound(one.share, other.share, min(one.count, other.count))
@@ -325,7 +326,7 @@ def _mask(of: str, base: Array, value: Array) -> Mask | None:
 
 
 def _correlate(near: Array, axis: int) -> tuple[float, float] | None:
-    """The mean correlation of vectors (samples, ..., n) between all pairs along an axis, and what it scatters by chance.
+    """The mean correlation of vectors (samples, ..., n) of all pairs along an axis, and what it scatters by chance.
 
     That is at least what independent vectors scatter by, and what leaving out one sample after the other shows.
     """
@@ -342,7 +343,7 @@ def _correlate(near: Array, axis: int) -> tuple[float, float] | None:
         return None
     without = [value]
     if len(near) > 2:
-        there = near.any(-1)
+        there = np.asarray(near.any(-1))
         without = [
             correlate(total - near[at], own - squares[at], counts - there[at])[0] if axis == 0
             else correlate(*(np.delete(each, at, 0) for each in (total, own, counts)))[0]

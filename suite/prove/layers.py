@@ -127,7 +127,7 @@ class Pair:
         weights = self.given.weights
         tensors = {name: array for name, array in weights.items() if name in group}
         name = _name(list(tensors), weights)
-        return Layer(name, tensors, *arrays, calls=(calls[0], calls[1]))
+        return Layer(name, tensors, arrays[0], arrays[1], (calls[0], calls[1]))
 
 
 def _is_vector(name: str, array: Array) -> bool:

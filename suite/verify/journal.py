@@ -211,7 +211,7 @@ def stopping(run: Submission) -> Iterator[Problem]:
         yield Problem(FAILED, "its launches are of another design than the run describes", AGAIN)
     elif is_sequential and budget_s is None:
         yield Problem(FAILED, "it does not say its budget", AGAIN)
-    elif is_sequential:
+    elif is_sequential and budget_s is not None:
         yield from _check_end(run, float(budget_s))
     elif budget_s is not None or run.run["typed"].get("budget"):
         yield Problem(FAILED, "it has a budget, and does not stop by it", AGAIN)

@@ -247,9 +247,10 @@ class _Launch:
         finally:
             self.send(part={"settings": self.settings})
 
-    def _read_back(self, subject: Subject, *stepped: Any) -> None:
-        """Add the settings as they were applied; ``stepped`` are a training after a step, a batch and the loader."""
-        self.settings["applied"] = read_back(Ran(subject, *stepped, self.settings, self.started), self.cell)
+    def _read_back(self, subject: Subject, training: Any, batch: Any, loader: Any) -> None:
+        """Add the settings as they were applied, by a training after a step."""
+        ran = Ran(subject, training, batch, loader, self.settings, self.started)
+        self.settings["applied"] = read_back(ran, self.cell)
 
     def _course(self, recipe: recipes.Recipe, training: Any, data: DataSet, length: Any, evidence: Evidence) -> None:
         saved = Saved(self.job.checkpoint, self.key, self.ranks)

@@ -56,7 +56,7 @@ class ResNet(nn.Module):
         self.blocks = nn.Sequential(*(Block(block, dtype) for block in spec.blocks))
         self.checkpointed = [recompute(block, draws=False) for block in self.blocks] if checkpointing else []
         self.logits = nn.Linear(spec.channels[-1], CLASSES, dtype=dtype)
-        self.canonical_names = {}
+        self.canonical_names: dict[str, str] = {}
         for path, layer in self.named_modules():
             if isinstance(layer, Normalised):
                 own = {f"{path}.convolution": layer.name, f"{path}.normalisation": layer.name}

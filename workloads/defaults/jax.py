@@ -7,7 +7,7 @@ spec is ``batch_normalised``, they keep the running statistics of `nn.BatchNorm`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
@@ -134,7 +134,8 @@ class _Recurrent(nn.Module):
     param_dtype: Any = jnp.float32
 
     #: How many gates there are, rows of biases, and states that go from step to step.
-    gates, biases, carried = 0, (), 1
+    gates, carried = 0, 1
+    biases: ClassVar[tuple[int, ...]] = ()
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
@@ -166,7 +167,8 @@ class LSTM(_Recurrent):
 class GRU(_Recurrent):
     """The GRU of PyTorch and Keras, which train two biases for each gate; flax' trains one for two of the gates."""
 
-    gates, biases = 3, (2,)
+    gates = 3
+    biases = (2,)
 
     def move(self, carry: Any, x: jax.Array, state: jax.Array, bias: jax.Array) -> Any:
         """The next state, likewise."""

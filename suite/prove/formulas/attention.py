@@ -81,7 +81,7 @@ def _formula(case: Case, parts: Array, after: Any) -> Formula:
         joined = (softmax(scores, ways["axis"]) @ value).transpose(ways["merged"]).reshape(samples, positions, -1)
         return np.asarray(joined @ after[0] + after[1] if after else joined)
 
-    named = {
+    named: dict[str, tuple[str, dict[str, Any]]] = {
         "attention heads": ("heads", {f"{count} heads": count for count in counts}),
         "attention mask": ("mask", _masks(case, parts.shape[1])),
         "layout of heads": ("layout", LAYOUTS),

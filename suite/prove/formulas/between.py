@@ -1,4 +1,4 @@
-"""Of what stands between layers: activations, pooling, what is added, positions, the scale of an embedding, flattening."""
+"""What stands between layers: activations, pooling, what is added, positions, the scale of an embedding, flattening."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _formula(case: Case, x: Array, layer: Layer | None, pools: dict[str, Functio
 
 
 def _pool_positions(case: Case, x: Array) -> dict[str, Function]:
-    """What may be made of all positions of (b, positions, width), or of those with words; samples are all of a batch."""
+    """What may be made of all positions of (b, positions, width), or of those with words, of all samples of a batch."""
     if x.ndim != 3:
         return {}
     length, tokens = x.shape[1], case.tokens
@@ -88,7 +88,7 @@ def _pool_masked(where: str, mask: Array, few: list[int]) -> dict[str, Function]
         return np.where(of(x)[:, :, None], x, 0)
 
     def last(x: Array) -> Array:
-        return x[np.arange(len(x)), of(x).shape[1] - 1 - of(x)[:, ::-1].argmax(1)]
+        return np.asarray(x[np.arange(len(x)), of(x).shape[1] - 1 - of(x)[:, ::-1].argmax(1)])
 
     return {
         f"the mean over {where}": lambda x: kept(x).sum(1) / of(x).sum(1)[:, None],

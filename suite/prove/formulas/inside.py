@@ -53,7 +53,8 @@ def _strip(x: Array) -> Array:
 
 def _with_kernel(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
     kernel, bias = layer.kernels[0], layer.bias
-    ways = {"layout of a kernel": _read(kernel), "bias": BIAS if bias is not None else {"no bias": 0.0}}
+    ways: dict[str, dict[str, Any]] = {"layout of a kernel": _read(kernel)}
+    ways["bias"] = {**BIAS} if bias is not None else {"no bias": 0.0}
     added = np.zeros(1) if bias is None or bias.size not in (1, y.shape[-1]) else bias
     if kernel.size == x.shape[-1] * y.shape[-1]:
 
@@ -207,7 +208,9 @@ def _recurrent(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
     }
     orders = {", ".join(GATES[gates][at] for at in order): order for order in permutations(range(gates))}
     ways: dict[str, dict[str, Any]] = {
-        "order of gates": {f"{name} in {where}": (order, at) for name, order in orders.items() for where, at in which.items()},
+        "order of gates": {
+            f"{name} in {where}": (order, at) for name, order in orders.items() for where, at in which.items()
+        },
         "bias": {f"{name} in {where}": (times, at) for name, times in biases.items() for where, at in which.items()},
         "bias of the forget gate": {"the bias as it is": 0.0, "1 more for the forget gate": 1.0},
         "reset gate": {"the product with the state reset": True, "the state reset before its product": False},
@@ -226,7 +229,7 @@ def _recurrent(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
             added = [by * each for by, each in zip(times if at in biased else (1.0, 1.0), own, strict=False)]
             cell = partial(_gru if gates == 3 else _lstm, (kernel, recurrent, added), chosen)
             inputs = recurrent_states(inputs, cell, len(recurrent))
-        return inputs[:, :: chosen["direction"]] if y.ndim == 3 else inputs[:, -1]
+        return np.asarray(inputs[:, :: chosen["direction"]] if y.ndim == 3 else inputs[:, -1])
 
     yield Formula(ways, states)
 

@@ -110,7 +110,8 @@ def steps(case: Case) -> Iterator[Change]:
             yield _ordered("not trained", "all trained", f"{_list(still)} left as it is", at)
     if vectors:  # what the second one adds does not show among the exported tensors
         yield _ordered("bias twice", f"{_list(vectors)} once", "as many parameters more", extra)
-    yield from _decay(case, *({name: -array for name, array in side.items()} for side in (one, other)), "step")
+    moved = [{name: -array for name, array in side.items()} for side in (one, other)]
+    yield from _decay(case, moved[0], moved[1], "step")
 
 
 def statistics(case: Case) -> Iterator[Formula]:

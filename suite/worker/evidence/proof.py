@@ -114,7 +114,8 @@ class Asked(dict[str, Array]):
         """The tensor that was asked for last, for the beginning of an error's line; empty if none was."""
         if not self.last:
             return ""
-        shape = f"{self.get(self.last).shape} in the spec" if self.last in self else "which the spec does not have"
+        tensor = self.get(self.last)
+        shape = "which the spec does not have" if tensor is None else f"{tensor.shape} in the spec"
         return f"tensor {self.last}, {shape}: "
 
 

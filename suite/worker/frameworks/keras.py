@@ -213,7 +213,7 @@ def applied(training: Training) -> dict[str, Any]:
     last = all(layer.data_format == "channels_last" for layer in layers if hasattr(layer, "data_format"))
     return {
         "interface": "keras-fit" if hasattr(training.model, "history") else "keras",
-        "kernel": {True: "cudnn", False: "scan"}.get(next(iter(by_cudnn), "auto"), "auto"),
+        "kernel": "cudnn" if True in by_cudnn else "scan" if False in by_cudnn else "auto",
         "layout": LAYOUTS[0] if last else LAYOUTS[1],
         "checkpointing": "off",
     }

@@ -50,7 +50,8 @@ def decode(
             times.append((prefill_s, decode_s))
         send(took="decode")
         refuse_compiled(model, compiled)
-        decoded = Decoded(batch, half, length - half, *np.median(times, axis=0).tolist(), len(times))
+        prefill_s, decode_s = np.median(times, axis=0).tolist()
+        decoded = Decoded(batch, half, length - half, prefill_s, decode_s, len(times))
         found.append(Rounds(decoded, prompts, _on_host(model, words)))
     return found
 

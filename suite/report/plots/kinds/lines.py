@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from math import ceil, floor, log2
+from typing import Any
 
 from suite.analysis.statistics.releases import Step, place_of
 from suite.report.format.names import FRAMEWORKS
@@ -58,7 +59,7 @@ def _edges(series: Sequence[Series], panel: Panel, name: str) -> list[Traces]:
         Traces("lines", (line.x[-1], edge), (line.y[-1],) * 2, group=line.group, look=DOTTED) for edge, line in ends
     ]
     crosses = [(float(edge), line.y[-1], "") for edge, line in ends]
-    cross = {"marker": "X", "markeredgecolor": "white", "markersize": 8}
+    cross: dict[str, Any] = {"marker": "X", "markeredgecolor": "white", "markersize": 8}
     return [*lines, charts.points(crosses, name, **cross)] if crosses else []
 
 
@@ -138,7 +139,7 @@ def _releases(steps: Sequence[Sequence[Step]], own: Sequence[str]) -> Panel:
     (panel,) = charts.sweep(lines, x, [Panel([], y=RATE)], ["samples/s"])
     traces = list(panel.traces)
     for line, drawn in zip(steps, panel.traces, strict=True):
-        before = [(step.to_before, *at) for step, *at in zip(line, drawn.x, drawn.high, strict=True)]
+        before = [(step.to_before, x, y) for step, x, y in zip(line, drawn.x, drawn.high, strict=True)]
         decided = [(f"{r.value:.2f}x", x, y) for r, x, y in before if r and r.verdict in ("faster", "slower")]
         if decided:
             words, across, up = zip(*decided, strict=True)

@@ -58,7 +58,9 @@ def roof(table: Table) -> Chart | None:
 
 def _marks(each: RooflineRow) -> list[Traces]:
     """Returns marks of the parts and, hollow and behind, as it lies among them, of the step; a letter beside each."""
-    who, parts, step, letters = each.row.cell.framework, [], [], []
+    who, letters = each.row.cell.framework, []
+    parts: list[tuple[float, float, str]] = []
+    step: list[tuple[float, float, str]] = []
     for part in each.parts:
         if part.intensity:
             x, y = part.intensity, part.flops_per_s / 1e9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
+from typing import Any
 
 from suite.analysis.rows.groups import Row
 from suite.analysis.rows.wording import figure
@@ -15,7 +16,7 @@ from suite.report.plots.traces import Axis, Chart, Panel, Traces
 from suite.report.tables.frame import Table, step_times_ms
 
 #: The median of windows, and the percentiles of requests by figure: what each is called, and its mark.
-MIDDLE = {"marker": "|", "markersize": 15, "markeredgewidth": 1.6, "color": INK}
+MIDDLE: dict[str, Any] = {"marker": "|", "markersize": 15, "markeredgewidth": 1.6, "color": INK}
 MARKS = {
     "latency_ms_median": ("median", {}),
     "latency_ms_p95": ("95th percentile", MIDDLE | {"markersize": 9}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from statistics import median
+from typing import Any
 
 from suite.analysis.bottlenecks.bottleneck import share, step_s
 from suite.analysis.bottlenecks.costs import costs
@@ -17,8 +18,8 @@ from suite.report.plots.traces import Axis, Chart, Panel, Traces
 from suite.report.tables.frame import Table
 
 #: Style of what loading adds to a step and of the loader alone, and the most percent on an axis.
-ADDED = {"facecolor": "#CC79A7", "hatch": "xxxx"}
-ALONE = {"marker": "D", "color": "white", "markersize": 5}
+ADDED: dict[str, Any] = {"facecolor": "#CC79A7", "hatch": "xxxx"}
+ALONE: dict[str, Any] = {"marker": "D", "color": "white", "markersize": 5}
 PERCENT_MOST = 160.0
 
 #: Parts of the time to the end of the first step: key of the record, label, colour, hatch.
@@ -57,7 +58,7 @@ LOOKS = {
 SMALLEST = 0.02
 REST = "the rest"
 #: The mark of the timed step.
-TIMED = {"marker": "|", "markersize": 20, "markeredgewidth": 1.6, "color": INK}
+TIMED: dict[str, Any] = {"marker": "|", "markersize": 20, "markeredgewidth": 1.6, "color": INK}
 
 
 @kind("phases", "Bar chart of the share of a training step that compute takes, and that loading adds", place=4)

@@ -125,7 +125,8 @@ def read_process(training: Any) -> dict[str, Any]:
     metrics = sys.modules.get("torch._inductor.metrics")
     is_compiled = metrics and metrics.generated_kernel_count + counters["inductor"]["extern_calls"]
     program = getattr(training.model, "_compiled_call_impl", None) or getattr(training, "loss", None)
-    options = program.get_compiler_config() if hasattr(program, "get_compiler_config") else None
+    configured = getattr(program, "get_compiler_config", None)
+    options = configured() if configured else None
     mode = "max" if options and options["max_autotune"] else "compile"
     return {
         "compile": mode if is_compiled else "eager",

@@ -80,6 +80,6 @@ def _clip(config: Optimizer, made: Any) -> None:
     if config.clip_value is not None:
         for gradient in gradients:
             gradient.clamp_(-config.clip_value * scale, config.clip_value * scale)
-    else:
+    elif config.clip_norm is not None:
         factor = config.clip_norm * scale / torch.nn.utils.get_total_norm(gradients)
         torch._foreach_mul_(gradients, factor.clamp(max=1))
