@@ -35,14 +35,7 @@ from suite.session.launches.launch import LaunchError
 from suite.session.observers import chosen as observing
 from suite.session.opening import open_run, taken
 from suite.session.run import Run
-from suite.session.storage import (
-    SaveError,
-    describe_commit,
-    name_fits,
-    save_failed,
-    saving_whole,
-    shorten_name,
-)
+from suite.session.storage import SaveError, describe_commit, name_fits, save_failed, saving_whole, shorten_name
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError
 

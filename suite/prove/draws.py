@@ -15,55 +15,18 @@ import numpy as np
 
 from suite.prove.arithmetic import passages
 from suite.prove.layers import Layer, Pair
+from suite.prove.masks import ROUNDING, Mask, correlate_vectors, find_bound, find_mask
 from suite.prove.numbers import TOLERANCE, distance
 from suite.prove.search import Change
 from workloads.data.dataset import Array
 
-#: Of a share that differs by chance: so many standard deviations, and as much in any case.
-DEVIATIONS, LEAST_SHARE = 6.0, 0.02
 #: The same of the logarithm of a spread, whose deviation is that of a few passes.
 SPREAD_DEVIATIONS, LEAST_SPREAD = 8.0, 0.1
 #: How much more alike draws must be than those of the other side, and in standard deviations, which are estimated to be
 #: larger than they are; numbers that show it; positions that are looked at.
 LEAST_ALIKE, ALIKE_DEVIATIONS, LEAST_PAIRS, POSITIONS = 0.02, 5.0, 50, 64
-#: The largest relative difference that is of rounding, in float32 too.
-ROUNDING = 1e-5
 #: How far back the parts of a layer's input are looked for.
 NEAR = 3
-
-
-@dataclass(frozen=True, eq=False)
-class Mask:
-    """A dropout right before a layer: ``of`` what, what it keeps (passes, samples, ...), and by which factor.
-
-    ``kept`` is NaN where there was nothing to drop.
-    """
-
-    of: str
-    kept: Array
-    scale: float
-
-    @cached_property
-    def share(self) -> float:
-        """What it drops."""
-        return 1 - float(np.nanmean(self.kept))
-
-    @cached_property
-    def count(self) -> int:
-        return int(np.count_nonzero(~np.isnan(self.kept)))
-
-    @property
-    def drops(self) -> bool:
-        return self.share > 0 or abs(self.scale - 1) > ROUNDING
-
-    @property
-    def rate(self) -> float:
-        """The rate that scales by 1 / (1 - rate); 0 where the share that is dropped is not near it."""
-        rate = 1 - 1 / self.scale if self.drops and self.scale > 1 else 0.0
-        return rate if abs(rate - self.share) < 0.1 else 0.0
-
-    def __str__(self) -> str:
-        return f"drops {self.rate or self.share:.1%} of {self.of}" if self.drops else "drops nothing"
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +101,9 @@ class Draws:
         sizes = np.linalg.norm(near, axis=-1, keepdims=True)
         near = np.divide(near, sizes, out=np.zeros_like(near), where=sizes > ROUNDING)
         return {
-            name: found for at, name in enumerate(("samples", "positions", "heads")) if (found := _correlate(near, at))
+            name: found
+            for at, name in enumerate(("samples", "positions", "heads"))
+            if (found := correlate_vectors(near, at))
         }
 
     def _masks(self) -> Iterator[Mask | None]:
@@ -150,13 +115,13 @@ class Draws:
                 continue
             output = output[: len(plain)]
             if passage := next(passages(output, plain), None):
-                yield _mask("the input", np.stack([passage(each) for each in drawn]), x)
+                yield find_mask("the input", np.stack([passage(each) for each in drawn]), x)
             for drawn_stem in self._stems(plain - output) if output.shape == plain.shape else ():
-                yield _mask("what is added", drawn, x - drawn_stem)
-                yield _mask("what it is added to", drawn_stem, x - drawn)
-                yield _mask("the sum", drawn + drawn_stem, x)
+                yield find_mask("what is added", drawn, x - drawn_stem)
+                yield find_mask("what it is added to", drawn_stem, x - drawn)
+                yield find_mask("the sum", drawn + drawn_stem, x)
         if all(distance(*pair) <= ROUNDING for each in self.earlier for pair in _pairs(each)):
-            yield _mask("the input", np.broadcast_to(plain, x.shape), x)
+            yield find_mask("the input", np.broadcast_to(plain, x.shape), x)
         zero = x == 0
         if plain.all() and zero.any():
             yield Mask("the input", 1.0 - zero, np.nan)
@@ -205,11 +170,11 @@ class Compared:
     def _share(self) -> Change | None:  # noqa: PLR0911 - a reason after the other
         if self.masks is None:
             shares = [side.zeros for side in self.sides]
-            bound = _find_bound(shares[0], shares[1], min(side.passes.size for side in self.sides))
+            bound = find_bound(shares[0], shares[1], min(side.passes.size for side in self.sides))
             far = abs(shares[0] - shares[1]) > bound
             return Change("", *(f"sets {share:.1%} of the inputs to zero" for share in shares)) if far else None
         one, other = self.masks
-        bound = _find_bound(one.share, other.share, min(one.count, other.count))
+        bound = find_bound(one.share, other.share, min(one.count, other.count))
         scaled = abs(one.scale - other.scale) <= ROUNDING * abs(one.scale) or one.drops != other.drops
         if one.drops != other.drops:
             return Change("dropout missing", str(one), str(other))
@@ -311,48 +276,3 @@ def _pairs(side: Mapping[str, Array]) -> Iterator[tuple[Array, Array]]:
         plain, drawn = side.get(name), side.get(f"drawn_{name}")
         if plain is not None and drawn is not None:
             yield np.broadcast_to(plain[: drawn.shape[1]], drawn.shape), drawn
-
-
-def _mask(of: str, base: Array, value: Array) -> Mask | None:
-    """The dropout that makes ``value`` of ``base``: zeros, and one multiple everywhere else."""
-    there = np.abs(base) > 1e-6 * np.abs(base).max(initial=0.0)
-    if not there.any() or np.abs(value[~there]).max(initial=0.0) > 1e-4 * np.abs(base).max():
-        return None
-    ratios = np.divide(value, base, out=np.full(base.shape, np.nan), where=there)
-    kept = np.where(there, np.abs(ratios) > ROUNDING, np.nan)
-    rest = ratios[kept == 1]
-    scale = float(np.median(rest)) if rest.size else 1.0
-    return Mask(of, kept, scale) if np.abs(rest - scale).max(initial=0.0) <= ROUNDING * abs(scale) else None
-
-
-def _correlate(near: Array, axis: int) -> tuple[float, float] | None:
-    """The mean correlation of vectors (samples, ..., n) of all pairs along an axis, and what it scatters by chance.
-
-    That is at least what independent vectors scatter by, and what leaving out one sample after the other shows.
-    """
-    total, squares, counts = near.sum(axis), (near**2).sum(-1), near.any(-1).sum(axis)
-    own = squares.sum(axis)
-
-    def correlate(total: Array, own: Array, counts: Array) -> tuple[float, int]:
-        pairs = counts * (counts - 1)
-        some = pairs > 0
-        return float((((total**2).sum(-1) - own)[some] / pairs[some]).mean()) if some.any() else 0.0, int(pairs.sum())
-
-    value, pairs = correlate(total, own, counts)
-    if not pairs:
-        return None
-    without = [value]
-    if len(near) > 2:
-        there = np.asarray(near.any(-1))
-        without = [
-            correlate(total - near[at], own - squares[at], counts - there[at])[0] if axis == 0
-            else correlate(*(np.delete(each, at, 0) for each in (total, own, counts)))[0]
-            for at in range(len(near))
-        ]  # fmt: skip
-    return value, max(float(np.std(without) * len(without) ** 0.5), float(1 / np.sqrt(near.shape[-1] * pairs / 4)))
-
-
-def _find_bound(one: float, other: float, count: int) -> float:
-    """How far two shares of so many values may lie apart by chance."""
-    variance = max(one * (1 - one), other * (1 - other), 1e-3)
-    return max(DEVIATIONS * float(np.sqrt(2 * variance / count)), LEAST_SHARE)

@@ -199,9 +199,8 @@ class _Launch:
         return make(cell, spec, self.module, weights, self.device, seed=seed, **options)
 
     def _train_alone(self, spec: WorkloadSpec, batch: tuple[Array, Array]) -> Any:
-        if not self.team or "local" not in self.job.plan.with_parts:
-            return None
-        return self.team.alone_from(partial(self._training, spec, seed=self.job.seed, dropout=True), spec, batch)
+        build = partial(self._training, spec, seed=self.job.seed, dropout=True)
+        return self.team.alone_from(build, spec, batch) if self.team and "local" in self.job.plan.with_parts else None
 
     def _describe(self, data: DataSet, spec: WorkloadSpec, loader: Any, recipe: recipes.Recipe | None) -> None:
         numbers = self.framework.NUMBERS[self.cell.precision]
@@ -210,14 +209,12 @@ class _Launch:
         workload = description.describe_workload(spec, self.cell.recipe, recipe)
         self.key = description.training_key(self.job, workload["digest"], data.digest, environment, self.device)
         self.settings |= {
-            "loader": loader.settings,
+            "loader": loader.settings, "effective_batch": self.cell.effective_batch,
             "kernels": description.kernels(self.module, self.cell, spec, numbers, self.device),
-            "compute_type": numbers.compute,
-            "weights_type": numbers.weights,
-            "effective_batch": self.cell.effective_batch,
+            "compute_type": numbers.compute, "weights_type": numbers.weights,
         }  # fmt: skip
-        data_part = {"name": data.name, "kind": data.kind, "digest": data.digest}
-        described = {"environment": environment, "data": data_part, "workload": workload}
+        described = {"environment": environment, "workload": workload}
+        described["data"] = {"name": data.name, "kind": data.kind, "digest": data.digest}
         self.send(part={"startup": self.startup, "settings": self.settings, **described})
 
     def _first_step(self, training: Any, batch: Any, train: bool) -> None:

@@ -114,8 +114,7 @@ class Asked(dict[str, Array]):
         """The tensor that was asked for last, for the beginning of an error's line; empty if none was."""
         if not self.last:
             return ""
-        tensor = self.get(self.last)
-        shape = "which the spec does not have" if tensor is None else f"{tensor.shape} in the spec"
+        shape = f"{super().__getitem__(self.last).shape} in the spec" if self.last in self else "not in the spec"
         return f"tensor {self.last}, {shape}: "
 
 

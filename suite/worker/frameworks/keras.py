@@ -204,19 +204,15 @@ def updates(training: Any) -> int | None:
 
 
 def applied(training: Training) -> dict[str, Any]:
-    """The settings of a cell that Keras applies, read back from what ran; a backend's file adds its own.
-
-    `fit` leaves its history with the model, and `train_on_batch` none.
-    """
+    """The settings of a cell that Keras applies, as read from what ran: only `fit` leaves a history with the model."""
     layers = training.model.layers
-    by_cudnn = {layer.use_cudnn for layer in layers if hasattr(layer, "use_cudnn")}
+    cudnn = {layer.use_cudnn for layer in layers if hasattr(layer, "use_cudnn")}
     last = all(layer.data_format == "channels_last" for layer in layers if hasattr(layer, "data_format"))
     return {
-        "interface": "keras-fit" if hasattr(training.model, "history") else "keras",
-        "kernel": "cudnn" if True in by_cudnn else "scan" if False in by_cudnn else "auto",
+        "interface": "keras-fit" if hasattr(training.model, "history") else "keras", "checkpointing": "off",
+        "kernel": "cudnn" if True in cudnn else "scan" if False in cudnn else "auto",
         "layout": LAYOUTS[0] if last else LAYOUTS[1],
-        "checkpointing": "off",
-    }
+    }  # fmt: skip
 
 
 def draws(training: Training, batch: Any, count: int) -> tuple[Array, dict[str, Array]]:
