@@ -40,7 +40,8 @@ def hero(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) ->
     timed = [each for each in tables if any(record.samples_per_s for row in each.group.rows for record in row.ok)]
     trained = [each for each in learned if any(training_histories(row) for row in each.group.rows)]
     grid: list[list[Panel]] = []
-    for name in dict.fromkeys(each.group.workload for each in (*timed, *trained)):
+    groups = [*(each.group for each in timed), *(each.group for each in trained)]
+    for name in dict.fromkeys(group.workload for group in groups):
         of_name = [each for each in trained if each.group.workload == name]
         bars = [throughputs(each) for each in timed if each.group.workload == name] or [*map(training_times, of_name)]
         grid += [[*map(_curves, of_name[at : at + 1]), each] for at, each in enumerate(bars)]
@@ -48,7 +49,7 @@ def hero(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) ->
         return None
     if not trained:
         grid = [[panel for (panel,) in grid[at : at + 2]] for at in range(0, len(grid), 2)]
-    rows = [row for each in (*timed, *trained) for row in each.group.rows]
+    rows = [row for group in groups for row in group.rows]
     present = {row.cell.framework for row in rows if row.ok}
     who = listing([framework(name) for name in FRAMEWORKS if name in present])
     words = listing([*(["learning curves"] if trained else []), "training throughput" if timed else "training time"])

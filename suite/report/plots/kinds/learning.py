@@ -12,6 +12,7 @@ from statistics import fmean, median
 
 from suite.analysis.accuracy.comparison import AccuracyComparison, target_of, training_histories
 from suite.analysis.rows.wording import listing
+from suite.record.parts.history import TrainingHistory
 from suite.report.plots import charts, naming
 from suite.report.plots.kinds import TRAINED, kind
 from suite.report.plots.style.look import FACE, HOLLOW, LINE_LEAST
@@ -64,7 +65,7 @@ def losses(table: AccuracyComparison) -> list[Curve]:
     return curves
 
 
-def _trained(table: AccuracyComparison) -> Iterator[tuple[str, tuple[str, str], Sequence]]:
+def _trained(table: AccuracyComparison) -> Iterator[tuple[str, tuple[str, str], Sequence[TrainingHistory]]]:
     """Yields label, framework and precision, and the histories of the rows that have some."""
     settings = [name for name in naming.varying(table.group) if name != "run"]
     for row in table.group.rows:
@@ -76,11 +77,11 @@ def _trained(table: AccuracyComparison) -> Iterator[tuple[str, tuple[str, str], 
 def by_epoch(table: AccuracyComparison) -> Chart | None:
     """Test accuracy against epoch; none if there is one epoch only."""
     curves = accuracies(table)
-    last = max((curve.x[-1] for curve in curves), default=1)
+    last = max((len(curve.x) for curve in curves), default=0)
     if last < 2:
         return None
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, last) if last <= 8 * step)
-    x = Axis("epoch", 1 - 0.08 * last, 1.08 * last, ticks=range(step, int(last) + 1, step))
+    x = Axis("epoch", 1 - 0.08 * last, 1.08 * last, ticks=range(step, last + 1, step))
     asides = charts.dodge(len(curves), last)
     traces = [each for curve, aside in zip(curves, asides, strict=True) for each in _traces(curve, aside)]
     return _chart(table, "Test accuracy", curves, _accuracy(table, traces, x), offset=ASIDE)
