@@ -201,6 +201,6 @@ def test_a_png_is_a_white_card_with_round_corners_in_the_frameworks_colours(
     across, up = card.size
     corners = ((0, 0), (across - 1, 0), (0, up - 1), (across - 1, up - 1))
     assert max(card.getpixel(place)[3] for place in corners) < 3
-    assert card.getpixel((across // 2, 2)) >= (254, 254, 254, 255)
+    assert min(card.getpixel((across // 2, 2))) >= 254
     shown = {f"#{red:02X}{green:02X}{blue:02X}" for _, (red, green, blue, _) in card.getcolors(1 << 24)}
     assert {*FACE.values()} <= shown

@@ -88,7 +88,7 @@ def _write(plot: Figure, path: Path, svg: str) -> None:
     canvas.draw()
     # With all colours a file is four times as large.
     drawn = Image.fromarray(np.asarray(canvas.buffer_rgba())).quantize(256, Image.Quantize.FASTOCTREE)
-    drawn.save(path, optimize=True)
+    drawn.save(path)
 
 
 def use_style() -> Any:

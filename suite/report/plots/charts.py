@@ -31,6 +31,8 @@ SIDE_BY_SIDE = "Marks of one place stand side by side, so that none covers anoth
 FEW = f"Fewer than {LINE_LEAST} marks are not joined by a line."
 CROSSED = "Cross: a disturbed launch, in no median and no test."
 
+#: What is special about marks, in matplotlib's words.
+Look = Mapping[str, Any]
 #: A value, and what a reader sees who points at it.
 Reading = tuple[float, str]
 #: A value with the ends of its interval.
@@ -119,7 +121,7 @@ def bars(
     return traces
 
 
-def stack(begins: dict[float, float], widths: Mapping[float, float], name: str, unit: str, **look: Any) -> Traces:
+def stack(begins: dict[float, float], widths: Mapping[float, float], name: str, unit: str, look: Look) -> Traces:
     """Returns a part of stacked bars, which begins where those before it end."""
     base = [begins[y] for y in widths]
     begins |= {y: begins[y] + width for y, width in widths.items()}
@@ -127,7 +129,7 @@ def stack(begins: dict[float, float], widths: Mapping[float, float], name: str, 
     return Traces("bars", [begins[y] for y in widths], list(widths), text=text, name=name, base=base, look=look)
 
 
-def points(marks: Sequence[tuple[float, float, str]], name: str = "", group: str = "", **look: Any) -> Traces:
+def points(marks: Sequence[tuple[float, float, str]], look: Look, name: str = "", group: str = "") -> Traces:
     """Returns marks at (x, y), each with its text."""
     x, y, text = zip(*marks, strict=True) if marks else ((), (), ())
     return Traces("points", x, y, text=text, group=group, name=name, look=look)
@@ -151,14 +153,14 @@ def rate_bars(rows: Rows, readings: Mapping[float, Sequence[Reading]], unit: str
         for y, each in readings.items()
         for (value, text), aside in zip(each, apart(len(each), 0.18), strict=True)
     ]
-    return [*bars(rows, spreads, unit), points(dots, **DOT)]
+    return [*bars(rows, spreads, unit), points(dots, DOT)]
 
 
 def crosses(rows: Rows) -> Traces:
     """Returns a cross for each launch that was disturbed and does not count."""
     aside = [(y, row, record) for y, row in rows.places.items() for record in row.set_aside]
     marks = [(_read(record)[0], y, f"{clean(row.cell.id)}, {_read(record)[1]}") for y, row, record in aside]
-    return points(marks, **CROSS)
+    return points(marks, CROSS)
 
 
 def apart(count: int, reach: float) -> list[float]:

@@ -50,7 +50,7 @@ def _panel(modes: Sequence[CompileCost], title: str) -> Panel:
         times = mode.first_s, mode.at(end)
         traces.append(Traces("lines", (0, end), times, (), (), [words], mode.row.cell.framework, words, look=look))
     paid = [(mode.pays_after, mode.at(mode.pays_after), "") for mode in modes if mode.pays_after]
-    traces.append(charts.points(paid, marker="o", color="white", markersize=6))
+    traces.append(charts.points(paid, {"marker": "o", "color": "white", "markersize": 6}))
     return Panel(
         traces, Axis("steps after the first", high=end), Axis("seconds (lower is better)"), title=title, height=2.3
     )

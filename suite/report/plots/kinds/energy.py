@@ -33,7 +33,7 @@ def energy(table: Table) -> Chart | None:
         text = f"{label}: {figure(rate)} samples/s, {figure(joules)} J each"
         name = f"{numbered.index(each) + 1}  {label}" if each in numbered else ""
         look = {"markeredgewidth": 1.2} | ({} if each.on_front else HOLLOW | {"markeredgecolor": FACE[who]})
-        traces.append(charts.points([(rate, joules, text)], name, who, **look))
+        traces.append(charts.points([(rate, joules, text)], look, name, who))
     group = naming.among(table, rows)
     x, y = Axis("samples per second (higher is better)"), Axis("joules per sample (lower is better)")
     panel = Panel([*traces, _number(numbered)], x, y, height=4.2)

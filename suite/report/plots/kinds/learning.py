@@ -13,6 +13,7 @@ from typing import Any
 
 from suite.analysis.accuracy.comparison import AccuracyComparison, target_of, training_histories
 from suite.analysis.rows.wording import listing
+from suite.record.parts.history import TrainingHistory
 from suite.report.plots import charts, naming
 from suite.report.plots.kinds import TRAINED, kind
 from suite.report.plots.style.look import FACE, HOLLOW, LINE_LEAST
@@ -65,7 +66,7 @@ def losses(table: AccuracyComparison) -> list[Curve]:
     return curves
 
 
-def _trained(table: AccuracyComparison) -> Iterator[tuple[str, tuple[str, str], Sequence[Any]]]:
+def _trained(table: AccuracyComparison) -> Iterator[tuple[str, tuple[str, str], Sequence[TrainingHistory]]]:
     """Yields label, framework and precision, and the histories of the rows that have some."""
     settings = [name for name in naming.varying(table.group) if name != "run"]
     for row in table.group.rows:
@@ -77,7 +78,7 @@ def _trained(table: AccuracyComparison) -> Iterator[tuple[str, tuple[str, str], 
 def by_epoch(table: AccuracyComparison) -> Chart | None:
     """Test accuracy against epoch; none if there is one epoch only."""
     curves = accuracies(table)
-    last = int(max((curve.x[-1] for curve in curves), default=1))
+    last = max((len(curve.x) for curve in curves), default=0)
     if last < 2:
         return None
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, last) if last <= 8 * step)

@@ -59,8 +59,8 @@ def _edges(series: Sequence[Series], panel: Panel, name: str) -> list[Traces]:
         Traces("lines", (line.x[-1], edge), (line.y[-1],) * 2, group=line.group, look=DOTTED) for edge, line in ends
     ]
     crosses = [(float(edge), line.y[-1], "") for edge, line in ends]
-    cross: dict[str, Any] = {"marker": "X", "markeredgecolor": "white", "markersize": 8}
-    return [*lines, charts.points(crosses, name, **cross)] if crosses else []
+    cross = {"marker": "X", "markeredgecolor": "white", "markersize": 8}
+    return [*lines, charts.points(crosses, cross, name)] if crosses else []
 
 
 @kind("scaling", "Throughput by number of loader workers", place=10)
@@ -139,8 +139,9 @@ def _releases(steps: Sequence[Sequence[Step]], own: Sequence[str]) -> Panel:
     (panel,) = charts.sweep(lines, x, [Panel([], y=RATE)], ["samples/s"])
     traces = list(panel.traces)
     for line, drawn in zip(steps, panel.traces, strict=True):
-        before = [(step.to_before, x, y) for step, x, y in zip(line, drawn.x, drawn.high, strict=True)]
-        decided = [(f"{r.value:.2f}x", x, y) for r, x, y in before if r and r.verdict in ("faster", "slower")]
+        ratios = (step.to_before for step in line)
+        before = [(ratio, x, y) for ratio, x, y in zip(ratios, drawn.x, drawn.high, strict=True) if ratio]
+        decided = [(f"{ratio.value:.2f}x", x, y) for ratio, x, y in before if ratio.verdict in ("faster", "slower")]
         if decided:
             words, across, up = zip(*decided, strict=True)
             traces.append(Traces("words", across, up, text=words, look={"xytext": (0, 4), "ha": "center"}))

@@ -23,8 +23,8 @@ def race_plot(race: Race) -> Chart | None:
         return None
     means = {cell: mean for cell, mean in zip(race.cells, race.fits[0].means, strict=True) if not math.isnan(mean)}
     out = sorted(race.out, key=lambda cell: (-race.out[cell].launches, -means.get(cell, -math.inf)))
-    launched = [*race.ranked, *(cell for cell in out if race.out[cell].launched)]
-    cells = [cell for cell in launched if cell in race.records or cell in race.out][:ROWS_MOST]
+    launched = [cell for cell in out if race.out[cell].launched or race.records.get(cell)]
+    cells = [*filter(race.records.get, race.ranked), *launched][:ROWS_MOST]
     if not cells:
         return None
     rows = Rows(
@@ -39,7 +39,7 @@ def race_plot(race: Race) -> Chart | None:
     dotted = {"linewidth": 0.6, "linestyle": ":"}
     traces = [
         *charts.bars(rows, {y: (end, end, end) for y, end in ends.items()}, "launches"),
-        charts.points([(ends[y], y, "") for y in left], marker="o", markersize=4, color=INK),
+        charts.points([(ends[y], y, "") for y in left], {"marker": "o", "markersize": 4, "color": INK}),
         Traces("rules", [step.launches for step in race.path], look=dotted),
     ]
     beside = {y: _standing(race, row.cell, means.get(row.cell, math.nan) - best) for y, row in rows.places.items()}

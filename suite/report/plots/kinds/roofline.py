@@ -58,9 +58,9 @@ def roof(table: Table) -> Chart | None:
 
 def _marks(each: RooflineRow) -> list[Traces]:
     """Returns marks of the parts and, hollow and behind, as it lies among them, of the step; a letter beside each."""
-    who, letters = each.row.cell.framework, []
     parts: list[tuple[float, float, str]] = []
     step: list[tuple[float, float, str]] = []
+    who, letters = each.row.cell.framework, []
     for part in each.parts:
         if part.intensity:
             x, y = part.intensity, part.flops_per_s / 1e9
@@ -69,7 +69,7 @@ def _marks(each: RooflineRow) -> list[Traces]:
             look = {"xytext": (6, -3), "zorder": 5}
             letters.append(Traces("words", [x], [y], text=[LETTERS_OF[part.name][0]], look=look))
     hollow = HOLLOW | {"markeredgecolor": FACE[who], "markeredgewidth": 1.8, "markersize": 9, "zorder": 2}
-    traces = [charts.points(parts, framework(who), who, markersize=6.5), charts.points(step, "", who, **hollow)]
+    traces = [charts.points(parts, {"markersize": 6.5}, framework(who), who), charts.points(step, hollow, "", who)]
     return [*traces, *letters] if letters else []
 
 

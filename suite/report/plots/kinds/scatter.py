@@ -52,8 +52,8 @@ def step_times(table: Table) -> Chart:
     traces = [
         Traces("rules", [100.0]),
         *charts.bars(rows, spreads, "% of the median: third quartile", {y: first for y, (first, *_) in boxes.items()}),
-        charts.points([(100.0, y, "") for y in boxes], **MIDDLE),
-        charts.points(dots, **DOT | {"markersize": 2.4, "markeredgewidth": 0.5}),
+        charts.points([(100.0, y, "") for y in boxes], MIDDLE),
+        charts.points(dots, DOT | {"markersize": 2.4, "markeredgewidth": 0.5}),
     ]
     beside = {
         y: f"{figure(median(step_times_ms(rows.places[y].ok)))} ms" + (f", up to {most:,.0f} %" if most > edge else "")
@@ -95,7 +95,7 @@ def latencies(table: Table) -> Chart | None:
             if at := known[y].get(name):
                 text = f"{clean(row.cell.id)}: {called} {figure(at)} ms"
                 first = called not in {each.name for each in traces}
-                traces.append(charts.points([(at, y, text)], called * first, row.cell.framework, **look))
+                traces.append(charts.points([(at, y, text)], look, called * first, row.cell.framework))
     for y, row in rows.places.items():
         ends = known[y][MEDIAN], max(known[y].values())
         look = {"marker": "", "linewidth": 2.4, "zorder": 2}

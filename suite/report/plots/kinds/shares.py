@@ -78,8 +78,8 @@ def phases(table: Table) -> Chart | None:
     top = min(PERCENT_MOST, max(102.0, *(compute[y] + added[y] for y in compute), *alone.values()))
     traces = [
         *charts.bars(rows, {y: (each,) * 3 for y, each in compute.items()}, "% compute"),
-        charts.stack(dict(compute), added, "added by loading", "%", **ADDED),
-        charts.points([(min(each, top), y, "") for y, each in alone.items()], "loading alone", **ALONE),
+        charts.stack(dict(compute), added, "added by loading", "%", ADDED),
+        charts.points([(min(each, top), y, "") for y, each in alone.items()], ALONE, "loading alone"),
         Traces("rules", [100.0], look={"zorder": 3}),
     ]
     beside = {
@@ -111,7 +111,7 @@ def first_step(table: Table) -> Chart:
     parts = {y: _parts(row) for y, row in rows.places.items() if row.ok}
     ends = dict.fromkeys(parts, 0.0)
     traces = [
-        charts.stack(ends, {y: each[key] for y, each in parts.items()}, name, "s", facecolor=face, hatch=hatch)
+        charts.stack(ends, {y: each[key] for y, each in parts.items()}, name, "s", {"facecolor": face, "hatch": hatch})
         for key, name, face, hatch in PARTS
         if any(each[key] for each in parts.values())
     ]
@@ -159,9 +159,9 @@ def categories(table: Table) -> Chart | None:
     for name in [*drawn, *([REST] if any(rest.values()) else [])]:
         widths = {y: ms[y] * (rest[y] if name == REST else each.seconds[name]) for y, each in known.items()}
         colour, hatch = LOOKS.get(name, ("#FFFFFF", "...."))
-        traces.append(charts.stack(ends, widths, name, "ms", facecolor=colour, hatch=hatch))
+        traces.append(charts.stack(ends, widths, name, "ms", {"facecolor": colour, "hatch": hatch}))
     timed = {y: ms[y] * each.step_s for y, each in known.items()}
-    traces.append(charts.points([(step, y, "") for y, step in timed.items()], **TIMED))
+    traces.append(charts.points([(step, y, "") for y, step in timed.items()], TIMED))
     axis = Axis(f"milliseconds per {unit} (lower is better)")
     return charts.rows_chart(
         table,

@@ -33,32 +33,48 @@ def draw(chart: Chart) -> Figure:
     grid = [part for row in chart.grid for part in _break(row)]
     columns = [[row[at] for row in grid if at < len(row)] for at in range(max(map(len, grid)))]
     sides = [(max(map(_left, column)), max(map(_right, column))) for column in columns]
-    across = [_across(row, sides) for row in grid]
-    heights = [tuple(max(map(part, row)) for part in (_over, _high, _below)) for row in grid]
+    width, y, places = WIDTH_IN, 0.0, []
+    for row in grid:
+        over, high, below = (max(map(part, row)) for part in (_over, _high, _below))
+        x = EDGE_IN
+        for panel, inside, (left, right) in zip(row, _across(row, sides), sides, strict=False):
+            places.append((panel, x, y, (left, over, inside)))
+            x += left + inside + right
+        width = max(width, x + EDGE_IN)
+        y += over + high + below
+    figure, above = _lay_paper(chart, width, y)
+    for panel, x, y, frame in places:
+        _place(figure, panel, x, above + y, frame)
+    return figure
+
+
+def _lay_paper(chart: Chart, width: float, inside: float) -> tuple[Figure, float]:
+    """Returns a white card with round corners and all words of the chart, and where its panels begin."""
     titles, head = wrap(chart.title, TITLE), [line for words in chart.head for line in wrap(words, TEXT)]
-    foot = wrap(" ".join(filter(None, chart.caption)), TEXT, break_on_hyphens=False)
+    foot = wrap(" ".join(chart.caption), TEXT, break_on_hyphens=False)
     above = 0.5 + TITLE_IN * len(titles) + LINE_IN * len(head)
-    width = max(2 * EDGE_IN + sum(row) + sum(map(sum, sides[: len(row)])) for row in across)
-    height = above + sum(map(sum, heights)) + LINE_IN * len(foot) + 0.1
+    height = above + inside + LINE_IN * len(foot) + 0.1
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
-    _lay_paper(figure)
+    figure.patch.set_visible(False)
+    box = "round,pad=0,rounding_size=0.12"
+    paper = FancyBboxPatch((0, 0), width, height, box, transform=figure.dpi_scale_trans, color="white", linewidth=0)
+    figure.add_artist(paper).set_zorder(-1)
     _write(figure, titles, 0.14 + TITLE_IN, TITLE_IN, size=12, weight="bold")
     _write(figure, head, above - 0.36 - LINE_IN * (len(head) - 1), LINE_IN, size=SMALL, color=PALE)
     _write(figure, foot, height - 0.13 - LINE_IN * (len(foot) - 1), LINE_IN, size=SMALL, color=PALE)
-    y = above
-    for row, insides, (over, high, below) in zip(grid, across, heights, strict=True):
-        x = EDGE_IN
-        for panel, inside, (left, right) in zip(row, insides, sides, strict=False):
-            up = _high(panel)
-            axes = figure.add_axes(((x + left) / width, 1 - (y + over + up) / height, inside / width, up / height))
-            draw_panel(axes, panel)
-            _write(figure, [panel.title], y + 0.08, 0, x, weight="bold")
-            _write(figure, [panel.head], y + 0.29, 0, x, size=SMALL, color=PALE)
-            _add_key(figure, axes, panel, over)
-            x += left + inside + right
-        y += over + high + below
-    return figure
+    return figure, above
+
+
+def _place(figure: Figure, panel: Panel, x: float, y: float, frame: tuple[float, float, float]) -> None:
+    """Draws a panel at (x, y) inches, with room on its left and over it, and so many inches inside."""
+    (width, height), (left, over, inside) = figure.get_size_inches(), frame
+    high = _high(panel)
+    axes = figure.add_axes(((x + left) / width, 1 - (y + over + high) / height, inside / width, high / height))
+    draw_panel(axes, panel)
+    _write(figure, [panel.title], y + 0.08, 0, x, weight="bold")
+    _write(figure, [panel.head], y + 0.29, 0, x, size=SMALL, color=PALE)
+    _add_key(figure, axes, panel, over)
 
 
 @lru_cache(maxsize=4096)
@@ -114,15 +130,6 @@ def _break(row: Sequence[Panel]) -> list[Sequence[Panel]]:
     """Returns the row, or a row for each of its panels if they lack room side by side."""
     needed = sum(_left(panel) + _right(panel) + LEAST_IN for panel in row)
     return [row] if needed <= WIDTH_IN - 2 * EDGE_IN else [[panel] for panel in row]
-
-
-def _lay_paper(figure: Figure) -> None:
-    """Makes the figure a white card with round corners."""
-    width, height = figure.get_size_inches()
-    figure.patch.set_visible(False)
-    box = "round,pad=0,rounding_size=0.12"
-    paper = FancyBboxPatch((0, 0), width, height, box, transform=figure.dpi_scale_trans, color="white", linewidth=0)
-    figure.add_artist(paper).set_zorder(-1)
 
 
 def _write(figure: Figure, lines: Iterable[str], top: float, step: float, left: float = EDGE_IN, **look: Any) -> None:
