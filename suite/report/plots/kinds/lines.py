@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from math import ceil, floor, log2
-from typing import Any
 
 from suite.analysis.statistics.releases import Step, place_of
 from suite.report.format.names import FRAMEWORKS
