@@ -65,7 +65,8 @@ def end_on_hidden_errors(tell: Callable[[BaseException], None]) -> None:
     from multiprocessing import queues
 
     def end(error: BaseException | None, _: object = None) -> None:
-        error = error or RuntimeError("a thread has failed")
+        if error is None or isinstance(error, SystemExit):  # by which a thread just ends
+            return
         traceback.print_exception(error)
         tell(error)
         sys.stderr.flush()
