@@ -14,7 +14,7 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, REPEAT, REPEATS, SEQUENTIAL
 from suite.record.chain import BEFORE, digest
 from suite.record.record import Record
-from suite.record.retry import MAY_PASS, may_pass
+from suite.record.retry import MAY_PASS, find_retries, may_pass
 from suite.session.planning.repeats import has_control, is_due_again, is_repeatable
 from suite.session.planning.stopping import is_spent
 from suite.session.resume import cells_digest
@@ -71,7 +71,7 @@ def complete(run: Submission) -> Iterator[Problem]:
 def _check_tries(run: Submission) -> Iterator[Problem]:
     """A launch is made again only after it failed, in a later session; and not too many are."""
     failed: Counter[str] = Counter()
-    for before, after in run.retries:
+    for before, after in find_retries(run.ended):
         if not may_pass(before.outcome):
             yield Problem(FAILED, f"{after.key} was measured again, though it had not failed", AGAIN)
         elif after.resumed <= before.resumed or after.started <= before.started:
@@ -195,7 +195,7 @@ def stopping(run: Submission) -> Iterator[Problem]:
         yield Problem(FAILED, "its launches are of another design than the run describes", AGAIN)
     elif is_sequential and budget_s is None:
         yield Problem(FAILED, "it does not say its budget", AGAIN)
-    elif is_sequential:
+    elif is_sequential and budget_s is not None:
         yield from _check_end(run, float(budget_s))
     elif budget_s is not None or run.run["typed"].get("budget"):
         yield Problem(FAILED, "it has a budget, and does not stop by it", AGAIN)
