@@ -27,13 +27,12 @@ def last_tries(records: Iterable[Record]) -> dict[str, Record]:
     return {record.key: record for record in records}
 
 
-def find_forbidden_try(records: Iterable[Record]) -> Record | None:
-    """The first record in a journal of a launch whose try before had ended for good; None without any."""
+def find_retries(records: Iterable[Record]) -> list[tuple[Record, Record]]:
+    """Each try in a journal of a launch that was made again, with the next one."""
     tries: dict[str, list[Record]] = {}
     for record in records:
         tries.setdefault(record.key, []).append(record)
-    again = (after for each in tries.values() for before, after in pairwise(each) if not may_pass(before.outcome))
-    return next(again, None)
+    return [pair for each in tries.values() for pair in pairwise(each)]
 
 
 def count_tested(records: Iterable[Record], launches: int) -> int:

@@ -13,7 +13,7 @@ from suite.plan.blocks import framework_of_control
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, REPEAT, REPEATS, SEQUENTIAL
 from suite.record.record import Record
-from suite.record.retry import MAY_PASS, may_pass
+from suite.record.retry import MAY_PASS, find_retries, may_pass
 from suite.session.planning.repeats import Done, has_control, is_due, is_repeatable
 from suite.session.planning.stopping import is_spent
 from suite.session.resume import cells_digest
@@ -74,7 +74,7 @@ def complete(run: Submission) -> Iterator[Problem]:
 def _check_tries(run: Submission) -> Iterator[Problem]:
     """A launch is made again only after it failed, in a later session; and not too many are."""
     failed: Counter[str] = Counter()
-    for before, after in run.retries:
+    for before, after in find_retries(run.ended):
         if not may_pass(before.outcome):
             yield Problem(FAILED, f"{after.key} was measured again, though it had not failed", AGAIN)
         elif after.resumed <= before.resumed or after.started <= before.started:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 from suite.analysis.records.load import Launch
@@ -64,14 +63,6 @@ class Submission:
     def launches(self) -> dict[str, Record]:
         """The launches by key; of one that failed and was tried again, the last."""
         return last_tries(self.ended)
-
-    @cached_property
-    def retries(self) -> list[tuple[Record, Record]]:
-        """Each try of a launch that was tried again, with the next one."""
-        tries: dict[str, list[Record]] = {}
-        for record in self.ended:
-            tries.setdefault(record.key, []).append(record)
-        return [pair for each in tries.values() for pair in pairwise(each)]
 
     @cached_property
     def ok(self) -> list[Record]:

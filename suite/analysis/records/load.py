@@ -26,7 +26,7 @@ from suite.catalog.suggest import nearest
 from suite.record.bundle import SUFFIX, BundleError
 from suite.record.bundle import read as read_bundle
 from suite.record.record import Record, RecordError
-from suite.record.retry import find_forbidden_try, last_tries, may_pass
+from suite.record.retry import find_retries, last_tries, may_pass
 from suite.record.text import clean
 from workloads.data.files import regular
 
@@ -200,8 +200,8 @@ def _bundle(path: Path, _notes: list[str], _reader: Reader, runs: Runs) -> Itera
         bundle = read_bundle(path)
         run = _read_description(bundle.about.run, path, runs)
         records = read_lines(bundle.lines)[-1]
-        if forbidden := find_forbidden_try(records):
-            raise RecordError(f"{forbidden.key} was measured again, though it had not failed")
+        if twice := next((each.key for each, _ in find_retries(records) if not may_pass(each.outcome)), ""):
+            raise RecordError(f"{twice} was measured again, though it had not failed")
         yield from (_launch(record, path, run) for record in last_tries(records).values())
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror or error}") from None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import DASH, NONE, figure, middle
 from suite.analysis.statistics.inference import LEAST
@@ -146,7 +147,7 @@ def _notes(table: Table, served: Any, tested: bool) -> list[str]:
     if tested:
         lines.append(f"Test: as for training, Holm's correction over all ratios of this table, {launched} per cell.")
     else:
-        why = "the run stopped when its training was decided" if is_sequential(table.group.rows) else ""
-        why = why or f"{launched} per cell; a test needs at least {LEAST}"
+        stopped = "the run stopped when its training was decided" if is_sequential(table.group.rows) else ""
+        why = stopped or why_untested(*table.group.rows) or f"{launched} per cell; a test needs at least {LEAST}"
         lines.append(f"Significance was not tested: {why}.")
     return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import NONE, figure, listing, middle
 from suite.analysis.scaling.communication import Exchange, apart
@@ -134,8 +135,9 @@ def _notes(table: Table, scalings: Sequence[Scaling], tested: bool) -> list[str]
             f"{launched} per cell. Linear: the whole interval of the efficiency is within the margin of 100 %."
         )
     else:
-        few = f"; a test needs at least {LEAST}" if min(len(row.launches) for row in rows) < LEAST else ""
-        lines.append(f"Significance was not tested: {launched} per cell{few}.")
+        few = f"a test needs at least {LEAST}" if min(len(row.launches) for row in rows) < LEAST else ""
+        words = filter(None, [f"{launched} per cell", few or why_untested(*rows)])
+        lines.append(f"Significance was not tested: {'; '.join(words)}.")
     return [*lines, *on_threads(scalings), *_on_communication(points), *_on_instances(scalings), *_on_links(rows)]
 
 
