@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.catalog.frameworks import FRAMEWORKS
+from suite.catalog.frameworks import FRAMEWORKS, READ_BY_ALL
 from suite.catalog.loaders import Loader
 from suite.catalog.setting import VERSION, version_key
 from suite.catalog.settings import SETTINGS
@@ -144,10 +144,11 @@ def _divide(samples: int, parts: int) -> float:
 
 
 def _find_causes(cell: Cell, started: Mapping[str, str]) -> str:
-    """The variables that can be the cause, in words: those that a framework reads, and that the suite did not set."""
+    """The variables that can be the cause, in words: those that the framework reads, and that the suite did not set."""
+    reads = (*READ_BY_ALL, *FRAMEWORKS[cell.framework].reads, *(("KERAS_",) if "keras" in cell.interface else ()))
     own, replaced = host_memory(cell) | variables_of(cell), {*_SET_FOR_ALL, *list_variables(cell)}
     given = {name: value for name, value in select_variables(started).items() if name not in replaced}
-    words = [f"{name}={value}" for name, value in given.items() if own.get(name) != value]
+    words = [f"{name}={value}" for name, value in given.items() if own.get(name) != value and name.startswith(reads)]
     return f"see {', '.join(words)} in the environment" if words else "no variable in the environment says so"
 
 
