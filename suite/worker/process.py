@@ -266,7 +266,7 @@ class _Launch:
             )  # fmt: skip
             evidence.keep_scored(training, saved.scores, self.job.seed)
             evidence.last(training, loader, batches)
-            self._read_back(evidence.subject, training, next(loader), loader.loader)
+            self._read_back(evidence.subject, training, next(loader.loader), loader.loader)
         finally:
             loader.close()
         self._ranks(training, {"train": saved.own_step_s})

@@ -45,27 +45,27 @@ def launched(tmp_path: Path, twins: Path, monkeypatch: pytest.MonkeyPatch) -> An
     [
         (
             "cifar100_cnn", "pytorch", {"compile": "compile"}, {"TORCHDYNAMO_DISABLE": "1"},
-            "compile mode compile, but eager is in force; see TORCHDYNAMO_DISABLE=1 in",
+            "compile mode compile, but eager is in force",
         ),
         (
             "cifar100_cnn", "pytorch", {"compile": "compile"}, {"TORCH_COMPILE_OVERRIDE_BACKENDS": ">=0:eager"},
-            "compile mode compile, but eager is in force; see TORCH_COMPILE_OVERRIDE_BACKENDS=>=0:eager in",
+            "compile mode compile, but eager is in force",
         ),
         (
             "imdb_lstm", "jax", {}, {"JAX_DISABLE_JIT": "1"},
-            "compile mode compile, but eager is in force; see JAX_DISABLE_JIT=1 in",
+            "compile mode compile, but eager is in force",
         ),
         (
             "cifar100_cnn", "tensorflow", {}, {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"},
-            "compile mode graph, but compile is in force; see TF_XLA_FLAGS=",
+            "compile mode graph, but compile is in force",
         ),
         (
             "imdb_lstm", "pytorch", {}, {"MALLOC_MMAP_MAX_": "1000"},
-            "tuning known, but installed is in force; see MALLOC_MMAP_MAX_=1000 in",
+            "tuning known, but installed is in force",
         ),
         (
             "imdb_lstm", "pytorch", {"threads": 2}, {"OMP_THREAD_LIMIT": "1"},
-            "number of threads 2, but 1 is in force; see OMP_THREAD_LIMIT=1 in",
+            "number of threads 2, but 1 is in force",
         ),
     ],
 )  # fmt: skip
@@ -74,7 +74,8 @@ def test_a_setting_that_a_variable_undoes_ends_the_launch_and_names_it(
 ) -> None:
     record = launched(workload, framework, variables, **settings)
     assert record.outcome.status == "error", record.outcome
-    assert f"asked for {words}" in record.outcome.reason
+    assert record.outcome.reason.startswith(f"asked for {words}; see ")
+    assert " ".join(f"{name}={value}" for name, value in variables.items()) in record.outcome.reason
 
 
 @needs_frameworks
@@ -86,7 +87,6 @@ def test_a_setting_that_a_variable_undoes_ends_the_launch_and_names_it(
         ("pytorch", {"GOMP_CPU_AFFINITY": "0"}, None, 1),
         ("tensorflow", {"TF_NUM_INTRAOP_THREADS": "1"}, 1, None),
         ("jax", {"NPROC": "1"}, 1, None),
-        ("jax", {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}, 1, None),
     ],
 )
 def test_threads_and_cores_are_those_that_compute(

@@ -16,19 +16,20 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from platform import machine
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from suite.catalog.frameworks import FRAMEWORKS
+from suite.catalog.frameworks import FRAMEWORKS, READ_BY_ALL
 from suite.catalog.loaders import Loader
 from suite.catalog.setting import VERSION, version_key
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import MODEL_DIVIDED, TUNINGS, Cell
 from suite.plan.settings.allocators import list_variables
 from suite.plan.settings.frameworks import variables_of
-from suite.plan.settings.tunings import ARENAS, KEPT, TCMALLOC, flushes, host_memory, lacking
+from suite.plan.settings.tunings import ARENAS, KEPT, flushes, host_memory
 from suite.record.handover.variables import CORES
 from suite.record.parts.environment import own_cores, select_variables
 from suite.worker import interfaces
@@ -144,10 +145,11 @@ def _divide(samples: int, parts: int) -> float:
 
 
 def _find_causes(cell: Cell, started: Mapping[str, str]) -> str:
-    """The variables that can be the cause, in words: those that a framework reads, and that the suite did not set."""
+    """The variables that can be the cause, in words: those that the framework reads, and that the suite did not set."""
+    reads = (*READ_BY_ALL, *FRAMEWORKS[cell.framework].reads, *(("KERAS_",) if "keras" in cell.interface else ()))
     own, replaced = host_memory(cell) | variables_of(cell), {*_SET_FOR_ALL, *list_variables(cell)}
     given = {name: value for name, value in select_variables(started).items() if name not in replaced}
-    words = [f"{name}={value}" for name, value in given.items() if own.get(name) != value]
+    words = [f"{name}={value}" for name, value in given.items() if own.get(name) != value and name.startswith(reads)]
     return f"see {', '.join(words)} in the environment" if words else "no variable in the environment says so"
 
 
@@ -173,21 +175,26 @@ def _read_loader(loader: Any, asked: Loader, device: str) -> Loader:
 
 
 def _read_tuning(cell: Cell, denormals: str, device: str) -> str:
-    """The tuning that fits what glibc and the processor do; of several the cell's."""
+    """The tuning that fits what glibc and the processor do; of several the cell's.
+
+    Where a tuning sets nothing, the user's own variables stand. A process without tcmalloc or huge pages that are asked
+    for has ended before (`suite.plan.settings.tunings.lacking`). On other processors than x86, PyTorch may lack the
+    switch for denormal numbers.
+    """
     kept, heaps = _read_heap()
-    libraries = Path("/proc/self/maps").read_text(encoding="utf-8")
+    own = {name: value for name, value in os.environ.items() if name.startswith(("MALLOC_", "GLIBC_TUNABLES"))}
+    is_own = bool(own.items() - KEPT.items() - {(ARENAS, own.get(ARENAS))})
+    flushed = denormals != "kept" or device != "cpu" or cell.framework != "pytorch" or machine() != "x86_64"
 
     def fits(tuning: str) -> bool:
-        wanted = host_memory(cell.but(tuning=tuning))
+        tuned = cell.but(tuning=tuning)
+        wanted = host_memory(tuned)
         keeps = KEPT.keys() <= wanted.keys()
-        is_own = any(os.environ.get(name, value) != value for name, value in KEPT.items())
-        flushed = device != "cpu" or cell.framework != "pytorch" or denormals != "kept"
         return (
             (kept in (None, keeps) or (is_own and not keeps))
             and (heaps is None or heaps <= int(wanted.get(ARENAS, heaps)))
-            and ("LD_PRELOAD" not in wanted or TCMALLOC in libraries)
-            and (flushed or not flushes(cell.but(tuning=tuning)))
-            and (tuning != "hugepages" or lacking(cell.but(tuning=tuning)) == "")
+            and (flushed or not flushes(tuned))
+            and (tuning == cell.tuning or tuning not in ("tcmalloc", "hugepages"))
         )
 
     fitting = [tuning for tuning in TUNINGS if fits(tuning)]
@@ -211,8 +218,7 @@ def _read_heap() -> tuple[bool | None, int | None]:
     None for both where another library allocates, or an older one.
     """
     libc = ctypes.CDLL(None)
-    others = re.search(r"tcmalloc|jemalloc|mimalloc", Path("/proc/self/maps").read_text(encoding="utf-8"))
-    if others or not hasattr(libc, "mallinfo2"):
+    if not hasattr(libc, "mallinfo2") or re.search("tcmalloc|jemalloc|mimalloc", Path("/proc/self/maps").read_text()):
         return None, None
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     libc.malloc.restype = libc.open_memstream.restype = pointer
