@@ -235,7 +235,12 @@ class WorkloadSpec:
         every = {each.name: usual(each.shape) if each.decay is None else each.decay for each in self.tensors}
         if type(self.optimizer) is Adam and any(every.values()):
             raise ValueError("a tensor's decay needs an optimizer that has some; write AdamW for Adam")
-        return every | {each.name: FROZEN for each in self.tensors if each.frozen}
+        return every | dict.fromkeys(self.frozen, FROZEN)
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """The names of the tensors that are not trained."""
+        return tuple(each.name for each in self.tensors if each.frozen)
 
     @property
     def own_decays(self) -> dict[str, float]:

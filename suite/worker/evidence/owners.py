@@ -22,16 +22,17 @@ def owners(
     """Path of a layer to the canonical names of its tensors, which are known by their values in any order.
 
     A tensor belongs to the innermost layer that holds it and was called once; a layer that is called for every time
-    step is a part of the one around it.
+    step is a part of the one around it. Of two that share it, the first to be called has it.
     """
     names = {_values(array): name for name, array in weights.items()}
     times = Counter(path for path, *_ in calls)
+    ended = [path for path, *_ in calls].index  # inner layers end before those around them
     inner: dict[str, str] = {}
     for path, arrays in owned.items():
         for name in filter(None, (names.get(_values(array)) for array in arrays)):
             around = [known for known, count in times.items() if count == 1 and _within(path, known)]
             best = max(around, key=len, default="")
-            if best:  # inner layers come after those around them
+            if best and (name not in inner or ended(best) < ended(inner[name])):
                 inner[name] = best
     found: dict[str, list[str]] = {}
     for name in weights:
