@@ -245,14 +245,13 @@ class WorkloadSpec:
     @property
     def own_decays(self) -> dict[str, float]:
         """The same where it is not to be seen from the shape of what a framework has for a tensor; else empty."""
-        chosen = any(each.frozen or each.decay is not None for each in self.tensors)
         differ = self.name not in WORKLOADS and len({*self.decays.values()}) > 1  # the suite's have canonical axes
-        return self.decays if chosen or differ else {}
+        return self.decays if self.has_own or differ else {}
 
     @property
-    def has_more(self) -> bool:
-        """Whether the optimizer or what it does to a tensor is more than strategies and interfaces know."""
-        return self.optimizer.has_more or any(each.frozen or each.decay is not None for each in self.tensors)
+    def has_own(self) -> bool:
+        """Whether a tensor is frozen or has a decay of its own."""
+        return any(each.frozen or each.decay is not None for each in self.tensors)
 
     @property
     def digest(self) -> str:
