@@ -132,7 +132,8 @@ def mark_tensors(spec: WorkloadSpec) -> dict[str, Any]:
     import numpy as np  # here, since the doctor imports this file
 
     numbers = {decay: number for number, decay in enumerate(dict.fromkeys(spec.own_decays.values()), 1)}
-    return {each.name: np.full(each.shape, numbers[spec.own_decays[each.name]]) for each in spec.tensors if numbers}
+    kinds = {name: numbers[decay] for name, decay in spec.own_decays.items()}
+    return {each.name: np.full(each.shape, kinds[each.name], np.float32) for each in spec.tensors if kinds}
 
 
 def read_mark(spec: WorkloadSpec, least: float, most: float, usual: float) -> float:
