@@ -84,9 +84,9 @@ squared_loss, squared_scores = by_sample(
 
 def evaluate(model: Any, weights: Tree, statistics: Tree, inputs: jax.Array) -> Any:
     """The model's output in evaluation; of one that does not take ``evaluating``, without its field ``dropout``."""
-    if "evaluating" in signature(model.__call__).parameters:
-        return model.apply(_variables(weights, statistics), inputs, evaluating=True)
-    return model.clone(dropout=False).apply({"params": weights}, inputs)
+    if hasattr(model, "dropout") and "evaluating" not in signature(model.__call__).parameters:
+        return model.clone(dropout=False).apply({"params": weights}, inputs)
+    return model.apply(_variables(weights, statistics), inputs, evaluating=True)
 
 
 def train(model: Any, weights: Tree, statistics: Tree, inputs: jax.Array, **options: Any) -> tuple[Any, Tree]:
