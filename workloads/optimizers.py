@@ -42,19 +42,19 @@ class Schedule:
 
     It is ``(t + 1) / warmup`` in the first ``warmup`` steps. Then it falls from 1 to ``end`` at step ``steps``, where
     it stays, as ``decay`` says: ``constant``, ``linear``, ``cosine`` or ``exponential``. At each of the ``milestones``
-    it is multiplied by ``gamma``, besides.
+    it is multiplied by ``gamma``, besides. It ends above 0, since a step that moves nothing shows nothing.
     """
 
     steps: int
     warmup: int = 0
     decay: str = "constant"
-    end: float = 0.0
+    end: float = 0.01
     milestones: tuple[int, ...] = ()
     gamma: float = 0.1
 
     def __post_init__(self) -> None:
-        if self.decay not in DECAYS or not 0 <= self.warmup <= self.steps:
-            raise ValueError(f"{self}: decay is one of {', '.join(DECAYS)}, and 0 <= warmup <= steps")
+        if self.decay not in DECAYS or not 0 <= self.warmup <= self.steps or min(self.end, self.gamma) <= 0:
+            raise ValueError(f"{self}: decay is one of {', '.join(DECAYS)}; 0 <= warmup <= steps; end and gamma > 0")
 
     def factor(self, step: int) -> float:
         """The factor of a step."""

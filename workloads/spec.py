@@ -235,19 +235,23 @@ class WorkloadSpec:
         every = {each.name: usual(each.shape) if each.decay is None else each.decay for each in self.tensors}
         if type(self.optimizer) is Adam and any(every.values()):
             raise ValueError("a tensor's decay needs an optimizer that has some; write AdamW for Adam")
-        return every | {each.name: FROZEN for each in self.tensors if each.frozen}
+        return every | dict.fromkeys(self.frozen, FROZEN)
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """The names of the tensors that are not trained."""
+        return tuple(each.name for each in self.tensors if each.frozen)
 
     @property
     def own_decays(self) -> dict[str, float]:
         """The same where it is not to be seen from the shape of what a framework has for a tensor; else empty."""
-        chosen = any(each.frozen or each.decay is not None for each in self.tensors)
         differ = self.name not in WORKLOADS and len({*self.decays.values()}) > 1  # the suite's have canonical axes
-        return self.decays if chosen or differ else {}
+        return self.decays if self.has_own or differ else {}
 
     @property
-    def has_more(self) -> bool:
-        """Whether the optimizer or what it does to a tensor is more than strategies and interfaces know."""
-        return self.optimizer.has_more or any(each.frozen or each.decay is not None for each in self.tensors)
+    def has_own(self) -> bool:
+        """Whether a tensor is frozen or has a decay of its own."""
+        return any(each.frozen or each.decay is not None for each in self.tensors)
 
     @property
     def digest(self) -> str:

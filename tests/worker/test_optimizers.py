@@ -45,7 +45,7 @@ class Chosen(LstmSpec):
         return tuple(replace(each, **OWN.get(each.name, {})) for each in super().tensors)  # type: ignore[arg-type]
 
 
-RISING, LOW = Schedule(3, warmup=2, decay="cosine", end=0.1), Schedule(2, decay="linear")
+RISING, LOW = Schedule(3, warmup=2, decay="cosine", end=0.1), Schedule(2, decay="linear", end=0.5)
 OPTIMIZERS = {
     "nesterov": (Sgd(0.5, 0.9, 1e-2, nesterov=True), False),
     "rmsprop": (RmsProp(0.01, momentum=0.8, l2=1e-2, epsilon=1e-3), False),
@@ -140,9 +140,8 @@ def test_scaled_gradients_are_clipped_as_unscaled_ones() -> None:
     ("schedule", "factors"),
     [
         (Schedule(4, warmup=2), [0.5, 1, 1, 1, 1]),
-        (Schedule(4, decay="linear"), [1, 0.75, 0.5, 0.25, 0]),
         (Schedule(4, decay="linear", end=0.2), [1, 0.8, 0.6, 0.4, 0.2]),
-        (Schedule(4, warmup=2, decay="cosine"), [0.5, 1, 1, 0.5, 0]),
+        (Schedule(4, warmup=2, decay="cosine", end=0.1), [0.5, 1, 1, 0.55, 0.1]),
         (Schedule(2, decay="exponential", end=0.01), [1, 0.1, 0.01]),
         (Schedule(3, milestones=(1, 3), gamma=0.5), [1, 0.5, 0.5, 0.25]),
     ],
@@ -155,8 +154,8 @@ def test_a_schedule_is_factors_of_the_rate_and_its_last_stays(schedule: Schedule
 
 
 def test_a_workload_s_schedule_is_a_part_of_its_recipes() -> None:
-    spec = replace(specification("imdb_lstm"), optimizer=Adam(0.1, schedule=Schedule(4, decay="linear")))
-    assert recipe("study", spec).rates(6) == pytest.approx([0.1, 0.075, 0.05, 0.025, 0, 0])
+    spec = replace(specification("imdb_lstm"), optimizer=Adam(0.1, schedule=Schedule(4, decay="linear", end=0.2)))
+    assert recipe("study", spec).rates(6) == pytest.approx([0.1, 0.08, 0.06, 0.04, 0.02, 0.02])
 
 
 def test_what_is_not_used_changes_no_digest() -> None:
@@ -190,8 +189,9 @@ def test_what_no_interface_and_no_strategy_has_is_refused(monkeypatch: pytest.Mo
 def test_settings_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="not both"):
         Adam(clip_norm=1.0, clip_value=1.0)
-    with pytest.raises(ValueError, match="constant, linear"):
-        Schedule(4, decay="slow")
+    for wrong in ({"decay": "slow"}, {"decay": "cosine", "end": 0.0}, {"warmup": 5}):
+        with pytest.raises(ValueError, match="constant, linear"):
+            Schedule(4, **wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="write AdamW"):
         _ = Chosen(**vars(narrow("imdb_lstm"))).decays
 

@@ -8,12 +8,12 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import optax
 
 from workloads.checkpointing.jax import recompute
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
-from workloads.defaults.jax import export_weights, import_weights, kernels
-from workloads.dropout.jax import COLLECTION, keep_if_off, switches
+from workloads.defaults.jax import evaluate as logits
+from workloads.defaults.jax import export_weights, import_weights, kernels, loss, scores
+from workloads.dropout.jax import keep_if_off, switches
 from workloads.spec import Numbers
 
 __all__ = (
@@ -71,28 +71,6 @@ def build(
 ) -> Cnn:  # fmt: skip
     """The module; its weights come from `import_weights`."""
     return Cnn(spec, numbers, dropout, checkpointing)
-
-
-def logits(model: Cnn, weights: Tree, statistics: Tree, images: jax.Array) -> jax.Array:
-    """The model's output without dropout, (b, 100)."""
-    return model.clone(dropout=False).apply({"params": weights}, images)
-
-
-def loss(
-    model: Cnn, weights: Tree, statistics: Tree, key: jax.Array, images: jax.Array, labels: jax.Array
-) -> tuple[jax.Array, Tree]:
-    """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int32 labels (b,), averaged over the batch."""
-    variables = {"params": weights, COLLECTION: statistics}
-    logits = model.apply(variables, images, rngs={"dropout": key}).astype(model.numbers.weights)
-    return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean(), statistics
-
-
-def scores(
-    model: Cnn, weights: Tree, statistics: Tree, images: jax.Array, labels: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Of every sample the loss (b,), and whether the largest logit is the label's (b,); without dropout."""
-    output = logits(model, weights, statistics, images).astype(model.numbers.weights)
-    return optax.softmax_cross_entropy_with_integer_labels(output, labels), output.argmax(1) == labels
 
 
 def statistics(model: Cnn) -> Tree:

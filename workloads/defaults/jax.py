@@ -7,6 +7,7 @@ spec is ``batch_normalised``, they keep the running statistics of `nn.BatchNorm`
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, ClassVar
 
 import flax.linen as nn
@@ -18,6 +19,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from workloads import defaults
 from workloads.data.dataset import Array
+from workloads.dropout.jax import COLLECTION, SWITCH
 
 Tree = dict[str, Any]
 Compared = Callable[[Any, jax.Array], jax.Array]
@@ -81,7 +83,9 @@ squared_loss, squared_scores = by_sample(
 
 
 def evaluate(model: Any, weights: Tree, statistics: Tree, inputs: jax.Array) -> Any:
-    """The model's output in evaluation."""
+    """The model's output in evaluation; of one that does not take ``evaluating``, without its field ``dropout``."""
+    if hasattr(model, "dropout") and "evaluating" not in signature(model.__call__).parameters:
+        return model.clone(dropout=False).apply({"params": weights}, inputs)
     return model.apply(_variables(weights, statistics), inputs, evaluating=True)
 
 
@@ -91,8 +95,8 @@ def train(model: Any, weights: Tree, statistics: Tree, inputs: jax.Array, **opti
     Their variance takes the unbiased one of the batch, as PyTorch's do. flax takes the biased one, which is smaller by
     (n - 1) / n over n values of a channel.
     """
-    if not statistics:
-        return model.apply({"params": weights}, inputs, **options), statistics
+    if not statistics or SWITCH in statistics:
+        return model.apply(_variables(weights, statistics), inputs, **options), statistics
     layers: dict[tuple[str, ...], tuple[int, float]] = {}
 
     def called(function: Any, arguments: Any, keywords: Any, context: Any) -> Any:
@@ -110,7 +114,8 @@ def train(model: Any, weights: Tree, statistics: Tree, inputs: jax.Array, **opti
 
 
 def _variables(weights: Tree, statistics: Tree) -> Tree:
-    return {"params": weights} | ({"batch_stats": statistics} if statistics else {})
+    collection = COLLECTION if SWITCH in statistics else "batch_stats"
+    return {"params": weights} | ({collection: statistics} if statistics else {})
 
 
 def unpack(inputs: jax.Array, parts: tuple[defaults.Part, ...]) -> list[jax.Array]:

@@ -12,11 +12,13 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import optax
 
 from workloads.checkpointing.jax import recompute
+from workloads.defaults.jax import binary_loss as loss
+from workloads.defaults.jax import binary_scores as scores
+from workloads.defaults.jax import evaluate as logits
 from workloads.defaults.jax import export_weights, import_weights
-from workloads.dropout.jax import COLLECTION, keep_if_off, switches
+from workloads.dropout.jax import keep_if_off, switches
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError, WorkloadSpec
 
@@ -116,28 +118,6 @@ def build(
 ) -> Transformer:  # fmt: skip
     """The module; its weights come from `import_weights`."""
     return Transformer(spec, numbers, dropout, kernels(spec, numbers, device, kernel)["attention"], checkpointing)
-
-
-def logits(model: Transformer, weights: Tree, statistics: Tree, tokens: jax.Array) -> jax.Array:
-    """The model's output without dropout, (b,)."""
-    return model.clone(dropout=False).apply({"params": weights}, tokens)
-
-
-def loss(
-    model: Transformer, weights: Tree, statistics: Tree, key: jax.Array, tokens: jax.Array, labels: jax.Array
-) -> tuple[jax.Array, Tree]:
-    """Binary cross entropy of int32 tokens (b, length) and int32 labels (b,), averaged over the batch."""
-    variables = {"params": weights, COLLECTION: statistics}
-    logits = model.apply(variables, tokens, rngs={"dropout": key}).astype(model.numbers.weights)
-    return optax.sigmoid_binary_cross_entropy(logits, labels.astype(logits.dtype)).mean(), statistics
-
-
-def scores(
-    model: Transformer, weights: Tree, statistics: Tree, tokens: jax.Array, labels: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,); without dropout."""
-    output = logits(model, weights, statistics, tokens).astype(model.numbers.weights)
-    return optax.sigmoid_binary_cross_entropy(output, labels.astype(output.dtype)), (output > 0) == (labels > 0)
 
 
 def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:

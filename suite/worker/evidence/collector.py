@@ -122,7 +122,7 @@ class Evidence:
             if self.subject.team:  # of any process
                 wrong = sorted(index for own in self.subject.team.ranks.gather(wrong) for index in own)
             first = wrong[0] if wrong else number
-            updates = movement(replay.before, replay.after)
+            updates = movement(replay.before, replay.after, self.subject.spec.frozen)
             self.parts["last"] = Last(first, not wrong, updates, checked=tuple(sorted(host)))
 
     def keep_scored(self, training: Any, evaluated: tuple[Array, Array] | None, seed: int) -> None:

@@ -7,7 +7,7 @@ fingerprints of all cells of a workload and precision can be compared.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -75,21 +75,24 @@ def dropout_batch(data: DataSet, length: int | None, batch: int) -> tuple[Array,
     return fixed_batches(data, length, batch, 1)[0]
 
 
-def movement(before: Mapping[str, Array], after: Mapping[str, Array]) -> dict[str, float]:
-    """How far every tensor moved: ``|after - before| / |before|``, or the plain norm where it started at zero."""
+def movement(before: Mapping[str, Array], after: Mapping[str, Array], frozen: Sequence[str] = ()) -> dict[str, float]:
+    """How far every tensor moved: ``|after - before| / |before|``, or the plain norm where it started at zero.
+
+    Those that are ``frozen`` are left out; `deviation` sees whether they stay.
+    """
     moved = {}
-    for name, array in before.items():
+    for name, array in ((name, array) for name, array in before.items() if name not in frozen):
         start = array.astype(np.float64)
         distance, norm = (float(np.linalg.norm(each)) for each in (after[name] - start, start))
         moved[name] = distance / norm if norm else distance
     return moved
 
 
-def run_steps(training: Any, batches: list[tuple[Array, Array]], where: str) -> Trace:
+def run_steps(subject: Subject, training: Any, batches: list[tuple[Array, Array]], where: str) -> Trace:
     """Steps of a compiled training on these batches; ``where`` is for an error."""
     before = training.weights()
     losses = check([training.step(training.put(batch)) for batch in batches], training, where)
-    return Trace(tuple(losses), movement(before, training.weights()))
+    return Trace(tuple(losses), movement(before, training.weights(), subject.spec.frozen))
 
 
 def take_fingerprint(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
@@ -101,7 +104,7 @@ def take_fingerprint(subject: Subject) -> tuple[dict[str, Any], dict[str, float]
     if before.keys() == LSTM_TENSORS:
         errors["lstm"] = lstm_error(subject.cell, before, batches[0][0], training.logits(first))
     training.compile(first)
-    trace = run_steps(training, batches, "the fingerprint")
+    trace = run_steps(subject, training, batches, "the fingerprint")
     return {"weights": weights_digest(before), "losses": trace.losses, "updates": trace.updates}, errors
 
 
@@ -118,7 +121,7 @@ def take_own_fingerprint(subject: Subject, replayed: Any = None) -> dict[str, An
         training.compile(training.put(batches[0]))
     elif subject.draws:
         subject.tools.without_dropout(training)
-    trace = run_steps(training, batches, "the fingerprint at the cell's batch")
+    trace = run_steps(subject, training, batches, "the fingerprint at the cell's batch")
     training = subject.training(cell, subject.timed, rates=subject.rates)
     return {"own": trace, "own_optimizer": check_formula(subject, training, subject.timed, batches)[-1]}
 
@@ -172,7 +175,8 @@ def check_formula(
         if all(np.isfinite(each).all() for each in gradients.values()):  # in fp16 such a step changes nothing
             expected = formula.step(expected, {name: each.astype(np.float64) for name, each in gradients.items()})
     after = training.weights()
-    return Trace(tuple(losses), movement(before, after)), after, deviation(before, after, expected, len(batches))
+    moved = movement(before, after, spec.frozen)
+    return Trace(tuple(losses), moved), after, deviation(before, after, expected, len(batches))
 
 
 def _move_to(training: Any, formula: Formula, step: int) -> None:

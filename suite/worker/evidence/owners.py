@@ -21,17 +21,21 @@ def owners(
     """Path of a layer to the canonical names of its tensors, which are known by their values in any order.
 
     A tensor belongs to the innermost layer that holds it and was called once; a layer that is called for every time
-    step is a part of the one around it. Several tensors may be one parameter, as queries, keys and values are.
+    step is a part of the one around it. Of two that share it, the first to be called has it. Several tensors may be one
+    parameter, as queries, keys and values are.
     """
     names = {_values(array).tobytes(): name for name, array in weights.items()}
     times = Counter(path for path, *_ in calls)
+    ended = [path for path, *_ in calls].index  # inner layers end before those around them
     inner: dict[str, str] = {}
     for path, arrays in owned.items():
         around = [known for known, count in times.items() if count == 1 and _within(path, known)]
         best = max(around, key=len, default="")
-        for values in map(_values, arrays) if best else ():  # inner layers come after those around them
+        for values in map(_values, arrays) if best else ():
             name = names.get(values.tobytes())
-            inner |= dict.fromkeys([name] if name else _packed(values, weights), best)
+            for each in [name] if name else _packed(values, weights):
+                if each not in inner or ended(best) < ended(inner[each]):
+                    inner[each] = best
     found: dict[str, list[str]] = {}
     for name in weights:
         if name in inner:

@@ -107,7 +107,8 @@ def check(cell: Cell, device: str) -> None:
             raise UnsupportedError(f"--layout is a setting of one device and of the interface {INTERFACES[0]}")
     if cell.checkpointing == "on" and declared.one_block:
         raise UnsupportedError(declared.one_block)
-    if (cell.devices > 1 or cell.interface != INTERFACES[0]) and specification(cell.workload, cell.size).has_more:
+    spec = specification(cell.workload, cell.size)
+    if (cell.devices > 1 or cell.interface != INTERFACES[0]) and (spec.has_own or spec.optimizer.has_more):
         raise UnsupportedError(
             f"the optimizer of {cell.workload} is one of one device and of the interface {INTERFACES[0]}"
         )
@@ -133,15 +134,15 @@ def build(module: ModuleType, cell: Cell, *arguments: Any) -> Any:
 
 
 def mark_tensors(spec: WorkloadSpec) -> dict[str, Any]:
-    """Arrays like the weights, for `import_weights`: each is full of the number of its tensor's decay, from 1 on.
+    """Arrays like the weights, for `import_weights`, each full of the number of its tensor's decay, from 1 on.
 
     So `read_mark` knows what a framework has for which tensor. Empty where shapes say it.
     """
     import numpy as np  # here, since the doctor imports this file
 
-    kinds = [*dict.fromkeys(spec.own_decays.values())]
-    numbers = {name: 1 + kinds.index(decay) for name, decay in spec.own_decays.items()}
-    return {each.name: np.full(each.shape, numbers[each.name], np.float32) for each in spec.tensors if numbers}
+    numbers = {decay: number for number, decay in enumerate(dict.fromkeys(spec.own_decays.values()), 1)}
+    kinds = {name: numbers[decay] for name, decay in spec.own_decays.items()}
+    return {each.name: np.full(each.shape, kinds[each.name], np.float32) for each in spec.tensors if kinds}
 
 
 def read_mark(spec: WorkloadSpec, least: float, most: float, usual: float) -> float:
@@ -149,10 +150,10 @@ def read_mark(spec: WorkloadSpec, least: float, most: float, usual: float) -> fl
 
     Raises `ValueError` for one array of tensors that decay differently.
     """
-    kinds = dict(enumerate(dict.fromkeys(spec.own_decays.values()), 1))
-    if least in kinds and most in kinds and least != most:
+    decays = dict(enumerate(dict.fromkeys(spec.own_decays.values()), 1))
+    if least in decays and most in decays and least != most:
         raise ValueError("one parameter holds tensors of the spec that differ in decay, or in being frozen")
-    return kinds.get(int(least), usual) if least == most == int(least) else usual
+    return decays.get(int(least), usual) if least == most == int(least) else usual
 
 
 def count_threads(pool: str, tasks: Path = Path("/proc/self/task")) -> int:

@@ -87,15 +87,14 @@ def kernels_only(target: Target) -> None:
 def both_biases(target: Target) -> None:
     """PyTorch's LSTM trains both of its biases, which moves their sum twice as fast."""
 
-    def opened(build: Any) -> Any:
-        def built(*arguments: Any) -> Any:
-            model = build(*arguments)
+    def opened(import_weights: Any) -> Any:
+        def imported(model: Any, weights: Any) -> None:
+            import_weights(model, weights)
             model.lstm.bias_hh_l0.requires_grad_(True)
-            return model
 
-        return built
+        return imported
 
-    target.wrap(target.workload, "build", opened)
+    target.wrap(target.workload, "import_weights", opened)
 
 
 def loss_times(factor: float) -> Plant:

@@ -24,13 +24,11 @@ from workloads.spec import FROZEN, LAYERWISE, Adagrad, AdamW, Optimizer, RmsProp
 
 def find_decays(module: ModuleType, model: Any, spec: WorkloadSpec) -> Any:
     """A tree like the weights with the decay of each, as that of the spec's tensor; None where shapes say it."""
-
-    def read(leaf: jax.Array) -> float:
-        array = np.asarray(leaf)
-        return read_mark(spec, float(array.min()), float(array.max()), spec.optimizer.decay_of(leaf.shape))
-
-    marks = mark_tensors(spec)
-    return jax.tree.map(read, module.import_weights(model, marks)) if marks else None
+    if not (marks := mark_tensors(spec)):
+        return None
+    marked = jax.device_get(module.import_weights(model, marks))
+    usual = spec.optimizer.decay_of
+    return jax.tree.map(lambda each: read_mark(spec, float(each.min()), float(each.max()), usual(each.shape)), marked)
 
 
 def zero_frozen(gradients: Any, decays: Any) -> Any:

@@ -28,11 +28,10 @@ def find_decays(module: ModuleType, model: nn.Module, spec: WorkloadSpec) -> dic
     marks, found = mark_tensors(spec), {}
     if marks:
         module.import_weights(model, marks)
-        for parameter in model.parameters():
-            least, most = (float(each) for each in parameter.detach().aminmax())
-            decay = read_mark(spec, least, most, spec.optimizer.decay_of(tuple(parameter.shape)))
-            parameter.requires_grad_(parameter.requires_grad and decay != FROZEN)
-            found[id(parameter)] = decay
+    for parameter in (each for each in model.parameters() if marks and each.requires_grad):
+        least, most = (float(each) for each in parameter.detach().aminmax())
+        found[id(parameter)] = read_mark(spec, least, most, spec.optimizer.decay_of(tuple(parameter.shape)))
+        parameter.requires_grad_(found[id(parameter)] != FROZEN)
     return found
 
 
