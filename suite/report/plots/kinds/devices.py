@@ -17,8 +17,8 @@ from suite.report.plots.kinds import TRAINED, kind
 from suite.report.plots.kinds.lines import RATE
 from suite.report.plots.style.look import DOTTED, PALE
 from suite.report.plots.traces import Axis, Chart, Panel, Traces
-from suite.report.tables import scaling
 from suite.report.tables.frame import Table
+from suite.report.tables.scaling import KEPT, explain, on_threads
 
 IDEAL = "ideal: every device\nas fast as one"
 DEVICES = Axis("devices", log=True)
@@ -65,9 +65,9 @@ def _scaling(table: Table, of: str) -> Chart | None:
     rates = replace(rates, traces=[*rates.traces, *_ideals(rates)])
     others[0] = replace(others[0], traces=[*others[0].traces, Traces("rules", y=[100.0], look=DOTTED)])
     interval = charts.describe_interval(p.efficiency.blocks for each in drawn for p in each.points[1:])
-    title = f"{naming.title_of(group, f'{of.capitalize()} scaling', by=False)}: {scaling.KEPT[of]}"
+    title = f"{naming.title_of(group, f'{of.capitalize()} scaling', by=False)}: {KEPT[of]}"
     marks = f"Throughput: median over launches; whisker: lowest to highest. Efficiency: {interval}."
-    caption = [marks, scaling.explain(of, drawn), *scaling.on_threads(drawn), *charts.note_lines(lines)]
+    caption = [marks, explain(of, drawn), *on_threads(drawn), *charts.note_lines(lines)]
     return charts.chart(group, title, [[panel] for panel in (rates, *others)], caption)
 
 
@@ -84,15 +84,15 @@ def _name(each: Scaling, several: bool, settings: Sequence[str]) -> str:
     return f"{FRAMEWORKS[each.framework]}\n{' · '.join(filter(None, words))}"
 
 
-def _batch(each: Scaling) -> str:
+def _batch(scaling: Scaling) -> str:
     """Returns the batch that stays the same."""
-    cell = each.points[-1].row.cell
-    return f"batch {cell.batch * cell.accumulate}" if each.kind == WEAK else f"global batch {cell.effective_batch}"
+    cell = scaling.points[-1].row.cell
+    return f"batch {cell.batch * cell.accumulate}" if scaling.kind == WEAK else f"global batch {cell.effective_batch}"
 
 
-def _spreads(found: Scaling) -> list[Mapping[float, Spread]]:
+def _spreads(scaling: Scaling) -> list[Mapping[float, Spread]]:
     """Returns throughput, efficiency and share of communication by number of devices."""
-    points = {float(point.devices): point for point in found.points if point.speed_up.value}
+    points = {float(point.devices): point for point in scaling.points if point.speed_up.value}
     rates = {at: charts.spread_of(rate for rate, _ in charts.rates_of(each.row)) for at, each in points.items()}
     kept = {at: each.efficiency for at, each in points.items()}
     efficiency = {at: (100 * (r.value or 0), 100 * (r.low or 0), 100 * (r.high or 0)) for at, r in kept.items()}
@@ -100,11 +100,11 @@ def _spreads(found: Scaling) -> list[Mapping[float, Spread]]:
 
 
 def _cost(point: Point) -> Spread | None:
-    found = point.communication
-    if not found:
+    cost = point.communication
+    if not cost:
         return None
-    low, high = (100 * (found.share if end is None else max(0.0, end)) for end in (found.low, found.high))
-    return 100 * found.share, low, high
+    low, high = (100 * (cost.share if end is None else max(0.0, end)) for end in (cost.low, cost.high))
+    return 100 * cost.share, low, high
 
 
 @kind(

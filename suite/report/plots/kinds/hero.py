@@ -138,7 +138,7 @@ def _curves(table: AccuracyComparison) -> Panel:
     chart = learning.first_epoch(table) if shows_losses(table) else learning.by_epoch(table)
     chart = chart or learning.by_time(table)
     assert chart  # of a table with histories
-    seeds = [len(found) for row in table.group.rows if (found := training_histories(row))]
+    seeds = [len(courses) for row in table.group.rows if (courses := training_histories(row))]
     title = "training loss, first epoch" if shows_losses(table) else "test accuracy"
     words = f"{naming.workload_name(table.group)}: {title}"
     head = _head(table.group, seeds, "seed")

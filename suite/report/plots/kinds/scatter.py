@@ -86,7 +86,7 @@ def latencies(table: Table) -> Chart | None:
         return None
     rows = charts.stack_rows(table, shown)
     known = {
-        y: {name: found.value for name in MARKS if (found := served[row.key].figures.get(name))}
+        y: {name: each.value for name in MARKS if (each := served[row.key].figures.get(name))}
         for y, row in rows.places.items()
     }
     traces: list[Traces] = []

@@ -46,7 +46,7 @@ ON_GPU = (
 @kind("timeline", "Use of CPU, GPU and memory over the time of one launch per cell", place=7)
 def timeline(table: Table) -> Chart | None:
     """One launch per cell, the median by throughput, up to its last measured window; None without timelines."""
-    recorded = [found for row in table.group.rows if (found := trace(row))]
+    recorded = [launch for row in table.group.rows if (launch := trace(row))]
     if not recorded:
         return None
     shown = [until_the_end(each) for each in recorded[:CELLS]]
