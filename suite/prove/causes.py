@@ -78,8 +78,8 @@ def _find(case: Case) -> Iterator[Change]:
         yield from training.steps(case)
     elif stage == "evaluation":
         yield from _evaluation(case)
-    elif stage == "dropout" and (differing := first_differing(case.pair)) and differing.change.what:
-        yield differing.change
+    elif stage == "dropout" and (differing := first_differing(case.pair)) and differing[1].what:
+        yield differing[1]
 
 
 def _first(

@@ -70,7 +70,7 @@ def first_difference(pair: Pair, found: list[Check]) -> Place | None:
     elif name == "larger scale":
         return _first_at_scale(pair.scaled)
     elif name == "dropout" and (differing := first_differing(pair)):
-        layer = differing.layer
+        layer = differing[0]
     return Place(name, layer, tensor=tensor)
 
 
@@ -167,8 +167,9 @@ def _find_bound(scaled: Pair) -> float:
 
 def _compare_dropout(name: str, pair: Pair) -> Check:
     if differing := first_differing(pair):
-        ways = zip(pair.names, (differing.change.one, differing.change.other), strict=True)
-        return Check(name, False, None, f"{', '.join(' '.join(way) for way in ways)}, before {differing.layer.name}")
+        layer, change = differing
+        words = f"{pair.names[0]} {change.one}, {pair.names[1]} {change.other}, before {layer.name}"
+        return Check(name, False, None, words)
     if unseen := silent(pair):
         rates = " and ".join(f"{rate:g}" for rate in pair.given.dropout)
         return Check(name, None, None, f"no draw of {' nor '.join(unseen)}, though the spec has {rates}", seen=False)
