@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.prove.arithmetic import ACTIVATIONS, convolution, dilate, geometries, recurrent_states, sigmoid
+from suite.prove.arithmetic import ACTIVATIONS, STRIDES, convolution, dilate, geometries, recurrent_states, sigmoid
 from suite.prove.case import Case
 from suite.prove.layers import Layer
 from suite.prove.numbers import same
@@ -22,7 +22,7 @@ GATES = {3: ("update", "reset", "candidate"), 4: ("input", "forget", "cell", "ou
 
 def formulas(case: Case) -> Iterator[Formula]:
     """Those that the layer's tensors allow."""
-    layer, x = case.layer, _input(case)
+    layer, x = case.layer, _input(case.layer)
     if layer is None or x is None or case.targets is None:
         return
     if len(layer.kernels) == 1 and len(layer.vectors) < 2:
@@ -33,14 +33,14 @@ def formulas(case: Case) -> Iterator[Formula]:
         yield from _recurrent(layer, x, case.targets[0])
 
 
-def _input(case: Case) -> Array | None:
+def _input(layer: Layer | None) -> Array | None:
     """The input that both sides have, without rows of zeros at its borders, which are padding before the layer."""
-    pair = case.layer.pair("input") if case.layer else None
-    if pair is None and case.layer and "input" in case.layer.one and "input" in case.layer.other:
-        pair = _strip(case.layer.one["input"]), _strip(case.layer.other["input"])
-    elif pair and case.layer and case.layer.kernels and case.layer.kernels[0].ndim > 2:
-        pair = _strip(pair[0]), _strip(pair[1])
-    return pair[0] if pair and same(pair) and np.issubdtype(pair[0].dtype, np.floating) else None
+    if layer is None or not all("input" in side for side in layer.sides) or layer.is_table:
+        return None
+    one, other = pair = layer.pair("input") or (layer.one["input"], layer.other["input"])
+    if one.shape != other.shape or (layer.kernels and layer.kernels[0].ndim > 2):
+        pair = _strip(one), _strip(other)
+    return pair[0] if same(pair) else None
 
 
 def _strip(x: Array) -> Array:
@@ -52,55 +52,42 @@ def _strip(x: Array) -> Array:
 
 
 def _with_kernel(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
+    """A dense layer, a convolution, or the transpose of one, as a convolution of (b, h, w, in)."""
     kernel, bias = layer.kernels[0], layer.bias
-    ways = {"layout of a kernel": _read(kernel), "bias": BIAS if bias is not None else {"no bias": 0.0}}
     added = np.zeros(1) if bias is None or bias.size not in (1, y.shape[-1]) else bias
-    if kernel.size == x.shape[-1] * y.shape[-1]:
-
-        def dense(rows: Any, layout: Array, times: float, function: Any) -> Array:
-            return np.asarray(function(x[rows] @ layout.reshape(x.shape[-1], -1) + times * added))
-
-        yield _formula(dense, ways | {"activation": ACTIVATIONS})
-    if kernel.ndim not in (3, 4) or x.ndim != kernel.ndim or y.ndim != kernel.ndim:
+    axes = 0 if kernel.size == x.shape[-1] * y.shape[-1] and x.shape[:-1] == y.shape[:-1] else kernel.ndim - 2
+    if axes and (axes > 2 or not x.ndim == y.ndim == kernel.ndim):
         return
-    axes = kernel.ndim - 2
-    wide, transposes = (x, y.shape[1:3]) if axes == 2 else (x[:, :, None], (*y.shape[1:2], 1))
-    sides, sizes = wide.shape[1:3], [*kernel.shape[:axes], 1][:2]
-    upsampled = max(after / side for after, side in zip(transposes, sides, strict=True)) > 1.5
-    for up in (1, 2, 3, 4) if upsampled else (1,):
-        length = up * (sides[0] - 1) + 1
-        places = [(up, *each) for each in geometries(length, sizes[0], transposes[0]) if up == 1 or each[0] == 1]
+    wide = x if axes == 2 else x[:, :, None] if axes else x.reshape(len(x), -1, 1, x.shape[-1])
+    before, after = (wide.shape[1], y.shape[1]) if axes else (1, 1)
+    for up in STRIDES if after > 1.5 * before else (1,):
+        length, size = up * (before - 1) + 1, kernel.shape[0] if axes else 1
+        places = [(up, *each) for each in geometries(length, size, after) if up == 1 or each[0] == 1]
         places.sort(key=lambda place: (place[1], abs(place[2] - place[3])))
-        named = {_say_place(*place): place for place in places}
-        if not named:
-            continue
 
-        def convolved(
-            rows: Any, layout: Array, times: float, place: tuple[int, int, int, int], function: Any
-        ) -> Array | None:
-            up, stride, *padding = place
-            turned = layout if axes == 2 else layout[:, None]
-            if up > 1:  # of the convolution whose transpose this is
-                turned = turned[::-1, :: -1 if axes == 2 else 1].swapaxes(-1, -2)
-            elif turned.shape[-2] == x.shape[-1] and turned.shape[-2] * turned.shape[-1] == y.shape[-1] != turned.shape[-1]:
-                turned = turned.reshape(*turned.shape[:2], 1, -1)  # one for each channel, as Keras has it
-            spread = dilate(wide[rows], up, axes) if up > 1 else wide[rows]
-            result = convolution(spread, turned, stride, (padding[0], padding[1]))
-            if result is None:
+        def convolved(rows: Any, **ways: Any) -> Array | None:
+            up, stride, *padding = ways.get("padding") or ways["alignment"]
+            turned = _turn(ways["layout of a kernel"], axes, up, x.shape[-1], y.shape[-1])
+            result = convolution(dilate(wide[rows], up, axes), turned, stride, (padding[0], padding[1]))
+            if result is None or result.size != y[rows].size:
                 return None
-            return np.asarray(function((result if axes == 2 else result[:, :, 0]) + times * added))
+            return np.asarray(ways["activation"](result.reshape(y[rows].shape) + ways["bias"] * added))
 
-        what = "alignment" if up > 1 else "padding"
-        yield _formula(convolved, ways | {what: named, "activation": ACTIVATIONS})
-
-
-def _formula(compute: Any, ways: dict[str, dict[str, Any]]) -> Formula:
-    """A formula whose ways are handed over in their order."""
-    return Formula(ways, lambda rows, **chosen: compute(rows, *(chosen[what] for what in ways)))
+        named = {f"stride {max(up, stride)}, padding {p} before and {q} behind": (up, stride, p, q) for up, stride, p, q in places}
+        if named:
+            ways = {"layout of a kernel": _read(kernel), "bias": BIAS if bias is not None else {"no bias": 0.0}}
+            yield Formula(ways | {"alignment" if up > 1 else "padding": named, "activation": ACTIVATIONS}, convolved)
 
 
-def _say_place(up: int, stride: int, before: int, behind: int) -> str:
-    return f"stride {max(up, stride)}, padding {before} before and {behind} behind"
+def _turn(kernel: Array, axes: int, up: int, inputs: int, outputs: int) -> Array:
+    """A kernel as (h, w, in / groups, out), of the convolution whose transpose it is if that goes ``up``."""
+    if not axes:
+        return kernel.reshape(1, 1, inputs, outputs)
+    wide = kernel if axes == 2 else kernel[:, None]
+    if up > 1:
+        return wide[::-1, :: -1 if axes == 2 else 1].swapaxes(-1, -2)
+    alone = wide.shape[2] == inputs and wide.shape[2] * wide.shape[3] == outputs != wide.shape[3]
+    return wide.reshape(*wide.shape[:2], 1, -1) if alone else wide  # one for each channel, as Keras has it
 
 
 def _read(kernel: Array) -> dict[str, Array]:
