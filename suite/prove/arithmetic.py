@@ -103,7 +103,9 @@ def pool(x: Array, kind: str, size: int, stride: int, padding: tuple[int, int]) 
     pads = [padding if pooled else (0, 0) for pooled in axes]
     window = [size if pooled else 1 for pooled in axes]
     padded = np.pad(x, ((0, 0), *pads, (0, 0)), constant_values=lowest)
-    windows = sliding_window_view(padded, window, axis=(1, 2))[:, :: stride if axes[0] else 1, :: stride if axes[1] else 1]
+    windows = sliding_window_view(padded, window, axis=(1, 2))[
+        :, :: stride if axes[0] else 1, :: stride if axes[1] else 1
+    ]
     if kind.startswith("maximum"):
         return np.asarray(windows.max((-1, -2)))
     if kind == "mean":

@@ -17,7 +17,6 @@ from suite.prove.numbers import TOLERANCE, distance
 from suite.prove.search import Change, Formula, find_change
 from workloads.data.dataset import Array
 
-
 #: What to do about a cause, where the ways of both sides do not say it.
 REMEDIES = {
     "layout of a kernel": "transpose the kernel where weights are imported, and keep its canonical order",
@@ -82,9 +81,7 @@ def _find(case: Case) -> Iterator[Change]:
         yield differing[1]
 
 
-def _first(
-    formulas: Iterable[Formula], targets: tuple[Array, Array], few: list[int] | None = None
-) -> Change | None:
+def _first(formulas: Iterable[Formula], targets: tuple[Array, Array], few: list[int] | None = None) -> Change | None:
     return next((change for formula in formulas if (change := find_change(formula, targets, few))), None)
 
 
@@ -97,36 +94,37 @@ def _find_narrow(one: Array, other: Array) -> Iterator[Change]:
 
 def _evaluation(case: Case) -> Iterator[Change]:
     sides = case.pair.sides
-    twice = [(side.arrays.get("evaluation/dropout", np.zeros(1)), side.arrays.get("evaluation/again", np.zeros(1))) for side in sides]
+    twice = [
+        (side.arrays.get("evaluation/dropout", np.zeros(1)), side.arrays.get("evaluation/again", np.zeros(1)))
+        for side in sides
+    ]
     if any(distance(*pair) > TOLERANCE for pair in twice):
         yield Change("dropout in evaluation", *("off" if distance(*pair) <= TOLERANCE else "on" for pair in twice))
     if case.layer and (means := case.layer.pair("mean")) and (variances := case.layer.pair("variance")):
         one, other = (np.stack([mean, variance]) for mean, variance in zip(means, variances, strict=True))
         if one.shape == other.shape and (change := _first(training.statistics(case), (one, other))):
             yield change
-    shares = [float(side.arrays["evaluation/likeliest"].mean()) for side in sides if "evaluation/likeliest" in side.arrays]
+    shares = [
+        float(side.arrays["evaluation/likeliest"].mean()) for side in sides if "evaluation/likeliest" in side.arrays
+    ]
     if not case.layer and len(shares) == 2 and abs(shares[0] - shares[1]) > 0.5:
         yield Change("answers", *(f"{share:.0%} of the likeliest labels right" for share in shares))
 
 
 def _name(change: Change) -> str:
     """The cause: what was changed, or a more particular name by the ways of both sides."""
-    what, ways = SAME_AS.get(change.what, change.what), {change.one, change.other}
-    if what == "activation" and all(way.startswith("GELU") for way in ways):
-        return "form of GELU"
+    what, ways = SAME_AS.get(change.what, change.what), (change.one, change.other)
+    if what == "activation":
+        return "form of GELU" if all(way.startswith("GELU") for way in ways) else what
     if what == "bias":
         return "bias missing" if any(way.startswith("no bias") for way in ways) else "bias twice"
     if what == "residual":
         return "lost residual" if "nothing" in ways else "another residual"
-    if what == "padding":
-        same_stride = len({way.partition(",")[0] for way in ways}) == 1
-        if same_stride and not any(way.startswith("stride 1,") for way in ways):
-            return '"same" padding with stride 2'
-        return "causal kernel" if same_stride and any(way.endswith(" 0 behind") for way in ways) else "padding"
+    if what == "padding" and len({way.partition(",")[0] for way in ways}) == 1:
+        causal = "causal kernel" if any(way.endswith(" 0 behind") for way in ways) else what
+        return causal if ways[0].startswith("stride 1,") else '"same" padding with stride 2'
     if what == "pooling" and any("position" in way or "words" in way for way in ways):
-        kinds = {"mean" if "divided" in way else way.split()[1] for way in ways}
-        return "masked padding" if len(kinds) == 1 else "pooling"
+        return what if len({"mean" if "divided" in way else way.split()[1] for way in ways}) > 1 else "masked padding"
     if what == "momentum":
-        shares = [float(way.split()[0]) for way in (change.one, change.other)]
-        return "momentum convention" if abs(sum(shares) - 1) < 1e-3 else "momentum"
+        return "momentum convention" if abs(sum(float(way.split()[0]) for way in ways) - 1) < 1e-3 else what
     return what

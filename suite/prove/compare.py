@@ -97,7 +97,9 @@ def _compare_trained(name: str, pair: Pair) -> Check:
 
 def _compare_logits(name: str, pair: Pair) -> Check:
     one, other = (side.arrays["logits"] for side in pair.sides)
-    return _check(name, distance(one, other), "" if one.shape == other.shape else f"shape {one.shape} against {other.shape}")
+    return _check(
+        name, distance(one, other), "" if one.shape == other.shape else f"shape {one.shape} against {other.shape}"
+    )
 
 
 def _compare_loss(name: str, pair: Pair) -> Check:

@@ -120,7 +120,9 @@ class Draws:
                     yield _mask("what is added", drawn, x - drawn_stem)
                     yield _mask("what it is added to", drawn_stem, x - drawn)
                     yield _mask("the sum", drawn + drawn_stem, x)
-        if all(distance(np.broadcast_to(still, drawn.shape), drawn) <= ROUNDING for each in arrays for still, drawn in each):
+        if all(
+            distance(np.broadcast_to(still, drawn.shape), drawn) <= ROUNDING for each in arrays for still, drawn in each
+        ):
             yield _mask("the input", np.broadcast_to(plain, x.shape), x)
 
 
@@ -144,11 +146,12 @@ class Compared:
         likeness, value = self._compare_likeness() or (None, 0.0)
         if value > EQUAL:
             return likeness
-        return (self._compare_masks() if one.mask and other.mask else None) or self._compare_spreads() or likeness
+        return self._compare_masks() or self._compare_spreads() or likeness
 
     def _compare_masks(self) -> Change | None:
         one, other = (side.mask for side in self.sides)
-        assert one is not None and other is not None
+        if one is None or other is None:
+            return None
         if one.drops != other.drops:
             return Change("dropout missing", str(one), str(other))
         if one.drops and one.of != other.of:
@@ -159,7 +162,9 @@ class Compared:
         if abs(one.share - other.share) <= bound and abs(one.scale - other.scale) <= ROUNDING * abs(one.scale):
             return None
         if one.share and other.share and 1 in (round(one.scale, 6), round(other.scale, 6)):
-            return Change("dropout unscaled", *(f"multiplies what is kept by {mask.scale:.4g}" for mask in (one, other)))
+            return Change(
+                "dropout unscaled", *(f"multiplies what is kept by {mask.scale:.4g}" for mask in (one, other))
+            )
         if not (one.rate and other.rate):
             return Change("", *(f"{mask}, and multiplies by {mask.scale:.4g}" for mask in (one, other)))
         rates = "rate for keep" if abs(one.rate + other.rate - 1) < ROUNDING else "rate of dropout"
@@ -171,14 +176,18 @@ class Compared:
             error = float(np.hypot(one.spread_error, other.spread_error))
             if abs(np.log(one.spread / other.spread)) <= max(SPREAD_DEVIATIONS * error, LEAST_SPREAD):
                 return None
-        return Change("", *(f"spreads inputs by {s.spread**0.5:.1%}" if s.spread else "draws nothing" for s in self.sides))
+        return Change(
+            "", *(f"spreads inputs by {s.spread**0.5:.1%}" if s.spread else "draws nothing" for s in self.sides)
+        )
 
     def _compare_likeness(self) -> tuple[Change, float] | None:
         """Along which axis one side has draws in common that the other has not, and how alike they are."""
         masks = [side.mask for side in self.sides]
         draws = [mask.kept for mask in masks if mask and mask.drops]
         width = min((side.plain.shape for side in self.sides), key=len)[-1]
-        one, other = (_find_likeness(each, width) for each in (draws if len(draws) == 2 else [s.passes for s in self.sides]))
+        one, other = (
+            _find_likeness(each, width) for each in (draws if len(draws) == 2 else [s.passes for s in self.sides])
+        )
         for axis in one.keys() & other.keys():
             values, errors = zip(one[axis], other[axis], strict=True)
             if abs(values[0] - values[1]) > max(LEAST_ALIKE, ALIKE_DEVIATIONS * float(np.hypot(*errors))):
@@ -192,7 +201,9 @@ def compare_layers(pair: Pair) -> Iterator[Compared]:
     for at, layer in enumerate(pair.layers):
         if all("drawn_input" in side and np.issubdtype(side["input"].dtype, np.floating) for side in layer.sides):
             before = [each.other for each in pair.layers if each.calls[1] < layer.calls[1]]
-            yield Compared(layer, (Draws(layer.one, [each.one for each in pair.layers[:at]]), Draws(layer.other, before)))
+            yield Compared(
+                layer, (Draws(layer.one, [each.one for each in pair.layers[:at]]), Draws(layer.other, before))
+            )
 
 
 @lru_cache(maxsize=1)
@@ -265,7 +276,7 @@ def _find_likeness(draws: Array, width: int) -> dict[str, tuple[float, float]]:
 
 
 def _correlate(near: Array, axis: int) -> tuple[float, float] | None:
-    """The mean correlation of vectors (samples, ..., n) between all pairs along an axis, and what it scatters by chance.
+    """The mean correlation of vectors (samples, ..., n) between all pairs along an axis, and its scatter by chance.
 
     That is at least what independent vectors scatter by, and what leaving out one sample after the other shows.
     """

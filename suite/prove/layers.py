@@ -153,7 +153,9 @@ def _name(tensors: list[str], weights: Mapping[str, Array]) -> str:
     """The canonical layers of these tensors, or what they are all in; with their names where a layer has others too."""
     layers = list(dict.fromkeys(name.rpartition("/")[0] or name for name in tensors))
     if len(layers) > 1:
-        common = [part for part, *others in zip(*(layer.split("/") for layer in layers), strict=False) if {part} == {*others}]
+        common = [
+            part for part, *others in zip(*(layer.split("/") for layer in layers), strict=False) if {part} == {*others}
+        ]
         return "/".join(common) or " and ".join(layers)
     every = [name for name in weights if name.rpartition("/")[0] == layers[0]]
     own = [name for name in tensors if name in every]

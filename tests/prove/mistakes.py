@@ -185,13 +185,17 @@ MISTAKES = (
     Mistake("words-residual-lost", *TEXT, "e = e + F.relu", "e = F.relu", "layer lstm", "lost residual"),
     Mistake("max-pool-smaller", *PARTS, "nn.MaxPool2d(3, 2, 1)", "nn.MaxPool2d(2, 2)", "layer conv2", "pooling"),
     Mistake("max-pool-padded-behind", *PARTS, "self.pool(F.relu(self.conv1(x)))", BEHIND, "layer conv2", "pooling"),
-    Mistake("padding-counted", *PARTS, "count_include_pad=False", "count_include_pad=True", "layer attention", "pooling"),
+    Mistake(
+        "padding-counted", *PARTS, "count_include_pad=False", "count_include_pad=True", "layer attention", "pooling"
+    ),
     Mistake("alignment", *PARTS, UP, UP_ELSEWHERE, "layer up", "alignment"),
     Mistake("root-epsilon", *PARTS, "eps=1e-6", "eps=1e-5", "layer root", "epsilon"),
     Mistake("batch-epsilon", *PARTS, "eps=EPSILON", "eps=1e-3", "layer norm", "epsilon"),
     Mistake("slope", *PARTS, "(x)), 0.2)", "(x)), 0.01)", "layer up", "activation"),
     Mistake("heads", *PARTS, "(WIDTH, HEADS, batch", "(WIDTH, 4, batch", "layer attention", "attention heads"),
-    Mistake("stack-gates", *PARTS, "(flat[name].", "(gates(name, flat[name]).", "layer lstm1 and lstm2", "order of gates"),
+    Mistake(
+        "stack-gates", *PARTS, "(flat[name].", "(gates(name, flat[name]).", "layer lstm1 and lstm2", "order of gates"
+    ),
     Mistake("stack-bias-twice", *PARTS, COPIED, COPIED + SECOND, "layer lstm1 and lstm2", "bias twice"),
     Mistake("no-smoothing", *PARTS, ", label_smoothing=SMOOTHING", "", "loss", "label smoothing"),
     Mistake("decay-in-the-loss", *PARTS, "SMOOTHING)\n", "SMOOTHING) + DECAY(model)\n", "loss", "weight decay"),

@@ -1,4 +1,4 @@
-"""Causes by formulas, on numbers that NumPy makes: what porters meet is named by the one thing that is done otherwise."""
+"""Causes by formulas, on numbers that NumPy makes: what porters meet is named by what is done otherwise."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from suite.prove.arithmetic import ACTIVATIONS, convolution, dilate, pool, recurrent_states
-from suite.prove.causes import find_causes
 from suite.prove.case import Case, Place
+from suite.prove.causes import find_causes
 from suite.prove.formulas import inside
 from suite.prove.layers import Pair
 from suite.prove.numbers import Given, Numbers
@@ -26,6 +26,7 @@ LSTMS = {"1/kernel": (6, 12), "1/recurrent": (3, 12), "1/bias": (12,)}
 LSTMS |= {"2/kernel": (3, 12), "2/recurrent": (3, 12), "2/bias": (12,)}
 GRU, LSTMS = ({name: DRAW.standard_normal(shape) for name, shape in each.items()} for each in (GRU, LSTMS))
 LABELS = np.arange(8) % 4
+TANGENT = "GELU by the tangent"
 
 
 def side(framework: str, arrays: dict[str, Any], *layers: tuple[str, ...]) -> Numbers:
@@ -34,8 +35,8 @@ def side(framework: str, arrays: dict[str, Any], *layers: tuple[str, ...]) -> Nu
 
 
 def named(
-    place: str, arrays: list[dict[str, Any]], tensors: dict[str, Any], layers: list[tuple[str, ...]], inputs: Any = None,
-    layer: int | None = None, *, within: bool = True,
+    place: str, arrays: list[dict[str, Any]], tensors: dict[str, Any], layers: list[tuple[str, ...]],
+    inputs: Any = None, layer: int | None = None, *, within: bool = True,
 ) -> list[str]:  # fmt: skip
     """The causes that are named of two sides with these arrays."""
     one, other = (side(name, each, *layers) for name, each in zip(("pytorch", "jax"), arrays, strict=True))
@@ -149,7 +150,7 @@ def pooled(kind: str, size: int, stride: int, *padding: int) -> Any:
         (pooled("mean", 3, 2, 1, 1), pooled("mean without the padding", 3, 2, 1, 1), "pooling"),
         (np.maximum(PICTURE, 0), np.clip(PICTURE, 0, 0.5), ""),
         (np.maximum(4 * PICTURE, 0), np.clip(4 * PICTURE, 0, 6), "activation"),
-        (ACTIVATIONS["GELU by the tangent"](PICTURE), ACTIVATIONS["GELU by the error function"](PICTURE), "form of GELU"),
+        (ACTIVATIONS[TANGENT](PICTURE), ACTIVATIONS["GELU by the error function"](PICTURE), "form of GELU"),
         (PICTURE.reshape(8, -1), PICTURE.transpose(0, 3, 1, 2).reshape(8, -1), "order of a flattened input"),
     ],
 )  # fmt: skip
@@ -187,7 +188,9 @@ def test_a_loss_that_is_another(change: Any, cause: str) -> None:
     assert named("loss", arrays, {}, []) == ([cause] if cause else [])
 
 
-@pytest.mark.parametrize(("stage", "group"), [("gradients", "gradients"), ("loss", "gradients"), ("three steps", "first")])
+@pytest.mark.parametrize(
+    ("stage", "group"), [("gradients", "gradients"), ("loss", "gradients"), ("three steps", "first")]
+)
 def test_a_decay_of_some_tensors(stage: str, group: str) -> None:
     """By a framework's own regulariser, beside the spec's optimizer."""
     weights = {"a/kernel": KERNEL, "a/bias": BIAS}
@@ -219,7 +222,7 @@ def test_running_statistics(share: float, unbiased: bool, cause: str) -> None:
 
 
 def test_layers_that_are_one_in_the_other_framework_are_compared_as_a_whole() -> None:
-    """PyTorch's attention has the kernel of its output, which is a layer of its own in Keras: no layer differs there."""
+    """PyTorch's attention has the kernel of its output, which is a layer of its own in Keras."""
     tensors = {name: DRAW.standard_normal((6, 6)) for name in ("attention/query", "attention/out")}
     whole = side("pytorch", {"layers/0/input": WORDS, "layers/0/output": 2 * WORDS}, tuple(tensors))
     parts = {"layers/0/input": WORDS, "layers/0/output": 9 * WORDS, "layers/1/input": 5 * WORDS}

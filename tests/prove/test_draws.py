@@ -68,7 +68,10 @@ def test_attention_dropout_that_is_shared_is_seen(shared: tuple[int, ...], befor
 
 
 def test_chance_is_no_difference() -> None:
-    found = [cause(attended(2 * seed, before=seed % 2 > 0), attended(2 * seed + 1, before=seed % 2 > 0)) for seed in range(10, 40)]
+    found = [
+        cause(attended(2 * seed, before=seed % 2 > 0), attended(2 * seed + 1, before=seed % 2 > 0))
+        for seed in range(10, 40)
+    ]
     assert found == [None] * 30
 
 

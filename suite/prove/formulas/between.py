@@ -79,7 +79,12 @@ def _pool_positions(case: Case, length: int) -> dict[str, Function]:
         if where != "all positions" and (there.all() or not there.any(1).all()):
             continue
         last = places == (places * there).max(1)[:, None]
-        shares = {"mean": there / there.sum(1)[:, None], "sum": there, "last": last, "first": places == there.argmax(1)[:, None]}
+        shares = {
+            "mean": there / there.sum(1)[:, None],
+            "sum": there,
+            "last": last,
+            "first": places == there.argmax(1)[:, None],
+        }
         shares |= {} if there.all() else {"sum, divided by all positions,": there / length}
 
         def weighted(x: Array, by: Array) -> Array:
@@ -129,7 +134,11 @@ def transformations(case: Case) -> Iterator[Change]:
     ratio = float(np.vdot(one, other) / (np.vdot(one, one) or 1.0)) or 1.0
     lengths = [array.shape[1:-1] for _, array, _ in case.common() if array.ndim > one.ndim]
     for count in {math.prod(each) for each in lengths} | {length for each in lengths for length in each}:
-        if count > 1 and min(abs(ratio - count), abs(1 / ratio - count)) < 1e-6 and distance(ratio * one, other) <= near:
+        if (
+            count > 1
+            and min(abs(ratio - count), abs(1 / ratio - count)) < 1e-6
+            and distance(ratio * one, other) <= near
+        ):
             ways = ("the mean", f"{count} times as much, a sum over {count} positions")
             yield Change("sum for mean", *(ways if ratio > 1 else ways[::-1]))
     if not case.earlier:

@@ -73,7 +73,10 @@ def _with_kernel(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
                 return None
             return np.asarray(ways["activation"](result.reshape(y[rows].shape) + ways["bias"] * added))
 
-        named = {f"stride {max(up, stride)}, padding {p} before and {q} behind": (up, stride, p, q) for up, stride, p, q in places}
+        named = {
+            f"stride {max(up, stride)}, padding {p} before and {q} behind": (up, stride, p, q)
+            for up, stride, p, q in places
+        }
         if named:
             ways = {"layout of a kernel": _read(kernel), "bias": BIAS if bias is not None else {"no bias": 0.0}}
             yield Formula(ways | {"alignment" if up > 1 else "padding": named, "activation": ACTIVATIONS}, convolved)
@@ -186,16 +189,20 @@ def _recurrent(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
         return
     gates = len(stack[0][0][0]) // len(stack[0][1])
     which = {"every layer": range(len(stack))} | {f"layer {at + 1}": [at] for at in range(len(stack)) if len(stack) > 1}
-    biases: dict[str, Any] = {name: (times, times) for name, times in BIAS.items()} | {"no bias of the state": (1.0, 0.0)}
     orders = {", ".join(GATES[gates][at] for at in order): order for order in permutations(range(gates))}
+    biases = {name: (times, times) for name, times in BIAS.items()} | {"no bias of the state": (1.0, 0.0)}
+
+    def place(ways: dict[str, Any]) -> dict[str, Any]:
+        return {f"{name} in {where}": (way, at) for name, way in ways.items() for where, at in which.items()}
+
     ways: dict[str, dict[str, Any]] = {
-        "order of gates": {f"{name} in {where}": (order, at) for name, order in orders.items() for where, at in which.items()},
-        "bias": {f"{name} in {where}": (times, at) for name, times in biases.items() for where, at in which.items()},
+        "order of gates": place(orders),
+        "bias": place(biases),
         "bias of the forget gate": {"the bias as it is": 0.0, "1 more for the forget gate": 1.0},
         "reset gate": {"the product with the state reset": True, "the state reset before its product": False},
         "update gate": {"the update gate for the old state": True, "the update gate for the new one": False},
         "direction": {"the first word first": 1, "the last word first": -1},
-    }  # fmt: skip
+    }
     unused = ("reset gate", "update gate") if gates == 4 else ("bias of the forget gate",)
     ways = {what: each for what, each in ways.items() if what not in unused}
 

@@ -54,7 +54,11 @@ def loss(case: Case) -> Iterator[Formula]:
             "sum for mean": counts,
             "softmax twice": {"the softmax of the logits": False, "the softmax of their softmax": True},
             "label smoothing": {"none": 0.0} | {f"{each:g}": each for each in sorted(found)},
-            "masked padding": {"all positions": 1.0, "the words alone": 1 / share, "the words, by all positions": share},
+            "masked padding": {
+                "all positions": 1.0,
+                "the words alone": 1 / share,
+                "the words, by all positions": share,
+            },
         },
         computed,
     )
