@@ -111,7 +111,7 @@ def _evaluation(case: Case) -> Iterator[Change]:
         yield Change("answers", *(f"{share:.0%} of the likeliest labels right" for share in shares))
 
 
-def _name(change: Change) -> str:
+def _name(change: Change) -> str:  # noqa: PLR0911 -- a list of names
     """The cause: what was changed, or a more particular name by the ways of both sides."""
     what, ways = SAME_AS.get(change.what, change.what), (change.one, change.other)
     if what == "activation":

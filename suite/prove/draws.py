@@ -148,7 +148,7 @@ class Compared:
             return likeness
         return self._compare_masks() or self._compare_spreads() or likeness
 
-    def _compare_masks(self) -> Change | None:
+    def _compare_masks(self) -> Change | None:  # noqa: PLR0911 -- a list of checks
         one, other = (side.mask for side in self.sides)
         if one is None or other is None:
             return None
