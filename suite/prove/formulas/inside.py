@@ -17,6 +17,7 @@ from suite.prove.search import Formula
 from workloads.data.dataset import Array
 
 BIAS = {"the bias once": 1.0, "the bias twice": 2.0, "no bias": 0.0}
+EPSILONS = [digit * 10.0**power for power in range(-12, -1) for digit in (1, 2, 5)]
 GATES = {3: ("update", "reset", "candidate"), 4: ("input", "forget", "cell", "output")}
 
 
@@ -28,7 +29,7 @@ def formulas(case: Case) -> Iterator[Formula]:
     if len(layer.kernels) == 1 and len(layer.vectors) < 2:
         yield from _with_kernel(layer, x, case.targets[0])
     if not layer.kernels and x.shape == case.targets[0].shape:
-        yield from _normalisation(layer, x, case.targets)
+        yield from _normalisation(layer, x)
     if len(layer.kernels) > 1 and x.ndim == 3:
         yield from _recurrent(layer, x, case.targets[0])
 
@@ -115,7 +116,7 @@ def _read(kernel: Array) -> dict[str, Array]:
     return found
 
 
-def _normalisation(layer: Layer, x: Array, targets: tuple[Array, Array]) -> Iterator[Formula]:
+def _normalisation(layer: Layer, x: Array) -> Iterator[Formula]:
     named = {name.rpartition("/")[2]: np.asarray(array, np.float64) for name, array in layer.tensors.items()}
     scale = next((named[name] for name in ("scale", "gamma", "weight") if name in named), np.ones(x.shape[-1]))
     shift = next((named[name] for name in ("shift", "beta", "bias") if name in named), None)
@@ -128,24 +129,15 @@ def _normalisation(layer: Layer, x: Array, targets: tuple[Array, Array]) -> Iter
         counts = [count for count in range(2, x.shape[-1] + 1) if x.shape[-1] % count == 0]
         axes |= {f"each of {count} groups": (count, (*range(1, x.ndim - 1), x.ndim)) for count in counts}
 
-    def moments(axes: Any, centred: bool, ddof: int) -> tuple[Array, Array]:
-        groups, over = axes
-        grouped = x.reshape(*x.shape[:-1], groups, -1) if groups > 1 else x
-        less = grouped - grouped.mean(over, keepdims=True) if centred else grouped
-        count = less.size / max(less.mean(over).size, 1)
-        return less, (less**2).mean(over, keepdims=True) * count / (count - ddof or 1)
-
-    centres, divisors = {"the mean subtracted": True, "no mean subtracted": False}, {"n": 0, "n - 1": 1}
-    epsilons = sorted({
-        each for way, centred, ddof, y in product(axes.values(), centres.values(), (0, 1), targets)
-        for each in _epsilons(*moments(way, centred, ddof), (y - added) / scale)
-    })  # fmt: skip
-
     def normalised(rows: Any, **ways: Any) -> Array:
         if ways["normalised axes"] is None:
             normal = x / np.sqrt(1 + ways["epsilon"])
         else:
-            less, variance = moments(ways["normalised axes"], ways["centring"], ways["biased variance"])
+            groups, over = ways["normalised axes"]
+            grouped = x.reshape(*x.shape[:-1], groups, -1) if groups > 1 else x
+            less = grouped - grouped.mean(over, keepdims=True) if ways["centring"] else grouped
+            count = less.size / max(less.mean(over).size, 1)
+            variance = (less**2).mean(over, keepdims=True) * count / (count - ways["biased variance"] or 1)
             root, epsilon = ways["place of epsilon"], ways["epsilon"]
             divisor = np.sqrt(variance + epsilon) if root else np.sqrt(variance) + epsilon
             normal = (less / divisor).reshape(x.shape)
@@ -154,9 +146,9 @@ def _normalisation(layer: Layer, x: Array, targets: tuple[Array, Array]) -> Iter
     yield Formula(
         {
             "normalised axes": axes | {"nothing, but the running statistics": None},
-            "centring": centres,
-            "biased variance": divisors,
-            "epsilon": {f"{each:.3g}": each for each in epsilons},
+            "centring": {"the mean subtracted": True, "no mean subtracted": False},
+            "biased variance": {"n": 0, "n - 1": 1},
+            "epsilon": {f"{each:g}": each for each in (0.0, *EPSILONS)},
             "place of epsilon": {"epsilon under the root": True, "epsilon beside the root": False},
             "scale": {"the scale": 0.0, "1 + the scale": 1.0},
             "bias": BIAS if shift is not None else {"no bias": 0.0},
@@ -164,23 +156,6 @@ def _normalisation(layer: Layer, x: Array, targets: tuple[Array, Array]) -> Iter
         normalised,
         most=3,
     )
-
-
-def _epsilons(less: Array, variance: Array, normal: Array) -> Iterator[float]:
-    """What epsilon would have to be, under the root or beside it, for these normalised numbers."""
-    normal = normal.reshape(less.shape)
-    with np.errstate(all="ignore"):
-        ratios = np.broadcast_to(less / normal, less.shape)
-        divisors = [ratios**2 - variance, ratios - np.sqrt(variance)]
-    for each in divisors:
-        # Where the numbers are small, epsilon counts most.
-        usable = np.isfinite(each) & (np.abs(less) > np.abs(less).mean() / 10)
-        if usable.any():
-            found = each[usable][np.argsort(np.broadcast_to(variance, less.shape)[usable])[: usable.sum() // 4 + 1]]
-            epsilon = float(np.median(found))
-            if epsilon >= 0 and np.ptp(found) <= 1e-3 * epsilon + 1e-12:
-                yield float(f"{epsilon:.3g}")
-    yield 0.0
 
 
 def _recurrent(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
