@@ -28,11 +28,12 @@ examples:
   python -m suite.prove imdb_lstm                                     one of the suite's own
 
 All frameworks get the same weights and batches, in float64 on the CPU. Compared are tensors and their counts, logits,
-loss, every gradient, three optimizer steps, an evaluation after them, and dropout by its draws. Where they differ, it
-says at which layer first, and names the cause if a known one explains the numbers, or else shows the lines of code.
+loss, every gradient, three optimizer steps, an evaluation after them, dropout by its draws, and all answers once more
+at a larger scale. Where they differ, it says at which layer first, and names the cause if a known one explains the
+numbers, or else shows the lines of code.
 
-exit status: 0 the same; 1 they differ, or the spec's dropout was not seen; 2 wrong usage; 3 a framework could not be
-asked, or there is only one; 130 interrupted
+exit status: 0 the same, if need be but for constants that Keras rounds; 1 they differ, or the spec's dropout was not
+seen; 2 wrong usage; 3 a framework could not be asked, or there is only one; 130 interrupted
 """
 
 

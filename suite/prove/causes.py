@@ -6,7 +6,6 @@ Most are found by one loop over formulas (`suite.prove.search`): whatever a form
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -18,70 +17,33 @@ from suite.prove.numbers import TOLERANCE, distance
 from suite.prove.search import Change, Formula, find_change
 from workloads.data.dataset import Array
 
-
-@dataclass(frozen=True)
-class Cause:
-    """A mistake by its name, and how to mend it."""
-
-    name: str
-    remedy: str
-
-
+#: What to do about a cause, where the ways of both sides do not say it.
 REMEDIES = {
     "layout of a kernel": "transpose the kernel where weights are imported, and keep its canonical order",
     "order of a flattened input": "move the channels last before flattening",
     "order of gates": "reorder the gates where weights are imported",
-    "reset gate": "multiply by the reset gate at the same place in both",
-    "update gate": "let the update gate keep the old state in both, or exchange it where weights are imported",
     "bias of the forget gate": "add 1 where the weights are drawn, not in the layer",
-    "direction": "read the words in the same direction",
     "bias twice": "drop one of the two biases, or keep it at zero and untrained",
-    "bias missing": "add the bias",
     '"same" padding with stride 2': "pad explicitly on both sides",
-    "causal kernel": "pad before the first position in both, or on both sides",
-    "padding": "pad by the same numbers",
-    "alignment": "crop the transposed convolution at the same places",
     "epsilon": "set epsilon; the frameworks' defaults differ",
-    "place of epsilon": "add epsilon at the same place",
-    "biased variance": "divide by n in both, or by n - 1 in both",
     "normalised axes": "normalise over the same axes, by the batch's own statistics in training",
-    "centring": "subtract the mean in both, or in neither",
-    "scale": "multiply by the scale itself, or by 1 more, in both",
-    "attention mask": "attend to the same positions in both",
-    "softmax axis": "take the softmax over the keys",
     "temperature": "divide the scores by the root of a head's width, once",
-    "swapped projections": "give queries, keys and values their own kernels",
-    "attention heads": "split and join the heads in the same way",
-    "positions": "begin at the same row for the same word",
-    "scaled embedding": "multiply by the root of the width in both, or not",
-    "lost residual": "add the input of the branch to its output",
-    "another residual": "add the same in both",
     "masked padding": "leave padded positions out of the mean, and out of the divisor",
     "sum for mean": "divide by the number of values",
-    "pooling": "pool in the same way: window, stride, padding, and what the padding counts for",
+    "pooling": "pool in the same way: window, stride, padding, and whether the padding counts",
     "form of GELU": "choose the same form; approximate=False is exact",
-    "activation": "choose the same activation",
-    "activation of the sum": "choose the same activation after the sum",
-    "scale of the inputs": "normalise the inputs in the same way",
     "float32": "compute it in the weights' type: cast the inputs first, and give Keras' losses a dtype",
     "softmax twice": "give the loss logits where it expects them",
-    "label smoothing": "smooth the labels by the same share in both, or not",
     "weight decay": "leave the decay to the spec's optimizer",
     "no gradient": "remove the detach or stop_gradient before this tensor",
     "not trained": "hand this tensor to the optimizer",
     "momentum convention": "PyTorch's momentum is one minus the others'",
-    "momentum": "take the same share of the batch's statistics",
     "dropout in evaluation": "switch dropout off in evaluation",
     "answers": "score an answer as right if the largest logit is the label's",
     "shared draws": "draw anew for every sample, position and head, and in every pass (flax: broadcast_dropout=False)",
-    "place of dropout": "drop at the same place in both",
-    "dropout missing": "have it in both, in training mode, or in neither",
     "rate for keep": "give the share that is dropped",
-    "rate of dropout": "give both the spec's rate",
     "dropout unscaled": "divide what is kept by 1 - rate in training",
 }
-CAUSES = tuple(Cause(name, remedy) for name, remedy in REMEDIES.items())
-
 #: Less than this rounding to float32 moves anything by.
 NARROW = 1e-5
 
@@ -89,16 +51,13 @@ NARROW = 1e-5
 SAME_AS = {"layout of heads": "attention heads", "order of heads": "attention heads"}
 
 
-def find_causes(case: Case) -> list[tuple[Cause, str]]:
-    """The causes that explain the numbers, with the ways of both sides; each name once."""
-    found: dict[str, tuple[Cause, str]] = {}
+def find_causes(case: Case) -> dict[str, str]:
+    """The causes that explain the numbers, by their names, with the ways of both sides."""
+    found: dict[str, str] = {}
     for change in _find(case) if case.place.reached else ():
-        name = _name(change)
-        words = "; ".join(
-            f"{side}: {way}" for side, way in zip(case.pair.names, (change.one, change.other), strict=True)
-        )
-        found.setdefault(name, (Cause(name, REMEDIES[name]), words))
-    return list(found.values())
+        ways = zip(case.pair.names, (change.one, change.other), strict=True)
+        found.setdefault(_name(change), "; ".join(f"{side}: {way}" for side, way in ways))
+    return found
 
 
 def _find(case: Case) -> Iterator[Change]:
@@ -118,8 +77,8 @@ def _find(case: Case) -> Iterator[Change]:
         yield from training.steps(case)
     elif stage == "evaluation":
         yield from _evaluation(case)
-    elif stage == "dropout" and (differing := first_differing(case.pair)) and differing.change.what:
-        yield differing.change
+    elif stage == "dropout" and (differing := first_differing(case.pair)) and differing[1].what:
+        yield differing[1]
 
 
 def _first(formulas: Iterable[Formula], targets: tuple[Array, Array], few: list[int] | None = None) -> Change | None:
@@ -135,9 +94,12 @@ def _find_narrow(one: Array, other: Array) -> Iterator[Change]:
 
 def _evaluation(case: Case) -> Iterator[Change]:
     sides = case.pair.sides
-    stays = ["evaluation/dropout" in side.arrays and distance(*_twice(side.arrays)) > TOLERANCE for side in sides]
-    if any(stays):
-        yield Change("dropout in evaluation", *("dropout on" if on else "dropout off" for on in stays))
+    twice = [
+        (side.arrays.get("evaluation/dropout", np.zeros(1)), side.arrays.get("evaluation/again", np.zeros(1)))
+        for side in sides
+    ]
+    if any(distance(*pair) > TOLERANCE for pair in twice):
+        yield Change("dropout in evaluation", *("off" if distance(*pair) <= TOLERANCE else "on" for pair in twice))
     if case.layer and (means := case.layer.pair("mean")) and (variances := case.layer.pair("variance")):
         one, other = (np.stack([mean, variance]) for mean, variance in zip(means, variances, strict=True))
         if one.shape == other.shape and (change := _first(training.statistics(case), (one, other))):
@@ -149,28 +111,20 @@ def _evaluation(case: Case) -> Iterator[Change]:
         yield Change("answers", *(f"{share:.0%} of the likeliest labels right" for share in shares))
 
 
-def _twice(arrays: dict[str, Array]) -> tuple[Array, Array]:
-    return arrays["evaluation/dropout"], arrays["evaluation/again"]
-
-
-def _name(change: Change) -> str:  # noqa: PLR0911 - a name after the other
+def _name(change: Change) -> str:  # noqa: PLR0911 -- a list of names
     """The cause: what was changed, or a more particular name by the ways of both sides."""
-    what, ways = SAME_AS.get(change.what, change.what), {change.one, change.other}
-    if what == "activation" and all(way.startswith("GELU") for way in ways):
-        return "form of GELU"
+    what, ways = SAME_AS.get(change.what, change.what), (change.one, change.other)
+    if what == "activation":
+        return "form of GELU" if all(way.startswith("GELU") for way in ways) else what
     if what == "bias":
         return "bias missing" if any(way.startswith("no bias") for way in ways) else "bias twice"
     if what == "residual":
         return "lost residual" if "nothing" in ways else "another residual"
-    if what == "padding":
-        same_stride = len({way.partition(",")[0] for way in ways}) == 1
-        if same_stride and not any(way.startswith("stride 1,") for way in ways):
-            return '"same" padding with stride 2'
-        return "causal kernel" if same_stride and any(way.endswith(" 0 behind") for way in ways) else "padding"
+    if what == "padding" and len({way.partition(",")[0] for way in ways}) == 1:
+        causal = "causal kernel" if any(way.endswith(" 0 behind") for way in ways) else what
+        return causal if ways[0].startswith("stride 1,") else '"same" padding with stride 2'
     if what == "pooling" and any("position" in way or "words" in way for way in ways):
-        kinds = {"mean" if "divided" in way else way.split()[1] for way in ways}
-        return "masked padding" if len(kinds) == 1 else "pooling"
+        return what if len({"mean" if "divided" in way else way.split()[1] for way in ways}) > 1 else "masked padding"
     if what == "momentum":
-        shares = [float(way.split()[0]) for way in (change.one, change.other)]
-        return "momentum convention" if abs(sum(shares) - 1) < 1e-3 else "momentum"
+        return "momentum convention" if abs(sum(float(way.split()[0]) for way in ways) - 1) < 1e-3 else what
     return what

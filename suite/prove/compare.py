@@ -45,7 +45,7 @@ def checks(one: Numbers, other: Numbers, given: Given) -> list[Check]:
         elif any(check.failed for check in found):
             found.append(Check(name, None))
         else:
-            error = stuck.failed.get("error", "nothing")
+            error = (stuck.facts.get("failed") or {}).get("error", "nothing")
             found.append(Check(name, False, detail=f"{stuck.framework}: {error}", failed=True))
     return found
 
@@ -58,20 +58,23 @@ def first_difference(pair: Pair, found: list[Check]) -> Place | None:
     name, layer, tensor = check.name, None, ""
     if check.failed:
         return Place(name, reached=False)
+    if name == "larger scale":
+        return _first_at_scale(pair.scaled)
     if name in ("weights", "logits") and (place := _first_layer(pair)):
         return place
     if name == "weights":
-        tensor = _worst(pair.given.weights, pair.other.group("weights"))
+        tensor = _worst(distances(pair.given.weights, pair.other.group("weights")))
     elif name in ("gradients", "three steps"):
-        group = "gradients" if name == "gradients" else "first"
-        tensor = _worst(*(pair.moved(side, group) for side in pair.sides))
+        tensor = _worst(distances(*(pair.moved(s, "first" if name == "three steps" else name) for s in pair.sides)))
     elif name == "evaluation":
-        layer = _first_statistics(pair)
-    elif name == "larger scale":
-        return _first_at_scale(pair.scaled)
+        layer = next((layer for layer in pair.layers if not _has_same_statistics(layer)), None)
     elif name == "dropout" and (differing := first_differing(pair)):
-        layer = differing.layer
+        layer = differing[0]
     return Place(name, layer, tensor=tensor)
+
+
+def _check(name: str, gap: float, detail: str = "", bound: float = TOLERANCE) -> Check:
+    return Check(name, gap <= bound, gap, detail if gap > bound else "")
 
 
 def _compare_weights(name: str, pair: Pair) -> Check:
@@ -88,22 +91,20 @@ def _compare_weights(name: str, pair: Pair) -> Check:
 
 def _compare_trained(name: str, pair: Pair) -> Check:
     one, other = (side.facts["trained"] for side in pair.sides)
-    words = "" if one == other else f"{one:,} in {pair.names[0]}, {other:,} in {pair.names[1]}"
-    return Check(name, not words, None, words or f"{one:,}")
+    words = f"{one:,}" if one == other else f"{one:,} in {pair.names[0]}, {other:,} in {pair.names[1]}"
+    return Check(name, one == other, None, words)
 
 
 def _compare_logits(name: str, pair: Pair) -> Check:
     one, other = (side.arrays["logits"] for side in pair.sides)
-    gap = distance(one, other)
-    return Check(
-        name, gap <= TOLERANCE, gap, "" if one.shape == other.shape else f"shape {one.shape} against {other.shape}"
+    return _check(
+        name, distance(one, other), "" if one.shape == other.shape else f"shape {one.shape} against {other.shape}"
     )
 
 
 def _compare_loss(name: str, pair: Pair) -> Check:
     one, other = (float(side.arrays["loss"]) for side in pair.sides)
-    gap = distance(one, other)
-    return Check(name, gap <= TOLERANCE, gap, f"{one:.6g} against {other:.6g}" if gap > TOLERANCE else "")
+    return _check(name, distance(one, other), f"{one:.6g} against {other:.6g}")
 
 
 def _compare_gradients(name: str, pair: Pair) -> Check:
@@ -111,16 +112,12 @@ def _compare_gradients(name: str, pair: Pair) -> Check:
 
 
 def _compare_steps(name: str, pair: Pair) -> Check:
-    one, other = (side.arrays["losses"] for side in pair.sides)
-    losses = distance(one, other)
     weights = _compare_gaps(name, distances(*(side.group("after") for side in pair.sides)))
-    return Check(name, False, losses, "the losses") if weights.same and losses > TOLERANCE else weights
+    return weights if not weights.same else _check(name, _gap(pair, "losses"), "the losses")
 
 
 def _compare_gaps(name: str, gaps: Mapping[str, float]) -> Check:
-    worst = max(gaps, key=lambda tensor: gaps[tensor], default="")
-    gap = gaps.get(worst, 0.0)
-    return Check(name, gap <= TOLERANCE, gap, f"{worst} most" if gap > TOLERANCE else "")
+    return _check(name, max(gaps.values(), default=0.0), f"{_worst(gaps)} most")
 
 
 def _compare_evaluation(name: str, pair: Pair) -> Check:
@@ -137,30 +134,25 @@ def _compare_answers(
     name: str, one: Mapping[str, Array], other: Mapping[str, Array], bound: float = TOLERANCE
 ) -> Check:
     """The losses of some samples, and which answers are right, by the samples' labels and by the likeliest."""
-    losses = one["after"], other["after"]
-    gap = distance(*losses, np.sqrt(losses[0].size))  # losses of a sure model are rounding
-    if gap > bound:
-        return Check(name, False, gap)
-    for answers, labels in (("right", "their labels"), ("likeliest", "the likeliest labels")):
-        a, b = one.get(answers), other.get(answers)
-        if a is not None and b is not None and distance(a, b) > TOLERANCE:
-            count = np.count_nonzero(np.abs(a - b) > TOLERANCE)
-            return Check(name, False, None, f"whether {count} of {len(a)} samples are right, by {labels}")
-    return Check(name, True, gap)
+    gap = distance(one["after"], other["after"], np.sqrt(one["after"].size))  # losses of a sure model are rounding
+    for answers, labels in (("right", "their labels"), ("likeliest", "the likeliest labels")) if gap <= bound else ():
+        if answers in one and answers in other and distance(one[answers], other[answers]) > TOLERANCE:
+            count = np.count_nonzero(np.abs(one[answers] - other[answers]) > TOLERANCE)
+            return Check(name, False, None, f"whether {count} of {len(one[answers])} samples are right, by {labels}")
+    return _check(name, gap, bound=bound)
 
 
 def _compare_at_scale(name: str, pair: Pair) -> Check:
-    one, other = (side.arrays for side in pair.scaled.sides)
-    if not any(np.isfinite(side[array]).all() for side in (one, other) for array in ("logits", "loss", "after")):
+    sides, bound = [side.arrays for side in pair.scaled.sides], _find_bound(pair.scaled)
+    if not any(np.isfinite(side[array]).all() for side in sides for array in ("logits", "loss", "after")):
         return Check(name, True, None, "not finite, and not compared")
-    bound = _find_bound(pair.scaled)
     if bound > CHAOTIC:
         return Check(name, True, None, "chaotic, and not compared")
     for what, least in (("logits", 0.0), ("loss", 1.0)):
-        gap = distance(one[what], other[what], least)
+        gap = distance(*(side[what] for side in sides), least)
         if gap > bound:
             return Check(name, False, gap, f"{what} with inputs and weights {SCALE} times as large")
-    return _compare_answers(name, one, other, bound)
+    return _compare_answers(name, *sides, bound)
 
 
 def _find_bound(scaled: Pair) -> float:
@@ -171,8 +163,9 @@ def _find_bound(scaled: Pair) -> float:
 
 def _compare_dropout(name: str, pair: Pair) -> Check:
     if differing := first_differing(pair):
-        ways = zip(pair.names, (differing.change.one, differing.change.other), strict=True)
-        return Check(name, False, None, f"{', '.join(' '.join(way) for way in ways)}, before {differing.layer.name}")
+        layer, change = differing
+        words = f"{pair.names[0]} {change.one}, {pair.names[1]} {change.other}, before {layer.name}"
+        return Check(name, False, None, words)
     if unseen := silent(pair):
         rates = " and ".join(f"{rate:g}" for rate in pair.given.dropout)
         return Check(name, None, None, f"no draw of {' nor '.join(unseen)}, though the spec has {rates}", seen=False)
@@ -196,11 +189,9 @@ CHECKS: tuple[tuple[str, str, Callable[[str, Pair], Check]], ...] = (
 def _first_at_scale(pair: Pair) -> Place:
     """The place at a larger scale, with the stage that shows it."""
     bound = _find_bound(pair)
-    if place := _first_layer(pair, bound, scaled=True):
-        return place
-    one, other = (side.arrays for side in pair.sides)
-    gaps = {what: distance(one[what], other[what]) for what in ("logits", "loss")}
-    return Place(next((what for what, gap in gaps.items() if gap > bound), "evaluation"), scaled=True)
+    stage = next((what for what in ("logits", "loss") if _gap(pair, what) > bound), "evaluation")
+    place = _first_layer(pair, bound, scaled=True) if stage == "logits" else None
+    return place or Place(stage, scaled=True)
 
 
 def _first_layer(pair: Pair, tolerance: float = TOLERANCE, scaled: bool = False) -> Place | None:
@@ -211,15 +202,16 @@ def _first_layer(pair: Pair, tolerance: float = TOLERANCE, scaled: bool = False)
     return None
 
 
-def _first_statistics(pair: Pair) -> Layer | None:
-    for layer in pair.layers:
-        mean, variance = layer.pair("mean"), layer.pair("variance")
-        size = float(np.linalg.norm(np.sqrt(np.abs(variance[0])))) if variance else 0.0
-        if not same(variance) or (mean and distance(*mean, size) > TOLERANCE):
-            return layer
-    return None
+def _has_same_statistics(layer: Layer) -> bool:
+    """Means are measured by the deviations, since they may be zero by mathematics."""
+    mean, variance = layer.pair("mean"), layer.pair("variance")
+    size = float(np.linalg.norm(np.sqrt(np.abs(variance[0])))) if variance else 0.0
+    return same(variance) and (mean is None or distance(*mean, size) <= TOLERANCE)
 
 
-def _worst(one: Mapping[str, Array], other: Mapping[str, Array]) -> str:
-    gaps = distances(one, other)
+def _gap(pair: Pair, name: str) -> float:
+    return distance(*(side.arrays[name] for side in pair.sides))
+
+
+def _worst(gaps: Mapping[str, float]) -> str:
     return max(gaps, key=lambda tensor: gaps[tensor], default="")

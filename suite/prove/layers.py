@@ -31,6 +31,10 @@ class Layer:
     calls: tuple[int, int]
     _pairs: dict[str, tuple[Array, Array] | None] = field(default_factory=dict)
 
+    @property
+    def sides(self) -> tuple[dict[str, Array], dict[str, Array]]:
+        return self.one, self.other
+
     @cached_property
     def vectors(self) -> list[Array]:
         """Biases and scales, each as a vector."""

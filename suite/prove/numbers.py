@@ -33,11 +33,6 @@ class Numbers:
         return str(self.facts["framework"])
 
     @property
-    def failed(self) -> dict[str, str]:
-        """The stage that raised, and the error; empty if none did."""
-        return self.facts.get("failed") or {}
-
-    @property
     def scaled(self) -> Numbers:
         """The pass at a larger scale."""
         return Numbers(self.facts, self.group("scaled"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.prove.case import Case, Place
-from suite.prove.causes import find_causes
+from suite.prove.causes import REMEDIES, find_causes
 from suite.prove.compare import Check, checks, first_difference
 from suite.prove.layers import pair_of
 from suite.prove.numbers import TOLERANCE, Given, Numbers, distance
@@ -47,8 +47,9 @@ def explanation(one: Numbers, other: Numbers, given: Given, found: list[Check]) 
     if place.layer is not None and place.stage == "logits" and case.targets:
         lines[0] += f", by {distance(*case.targets):.1e}"
     causes = find_causes(case)
-    for cause, words in causes:
-        lines += [f"  likely cause:  {cause.name}: {words}", f"  what to do:    {cause.remedy}"]
+    for cause, words in causes.items():
+        lines.append(f"  likely cause:  {cause}: {words}")
+        lines += [f"  what to do:    {REMEDIES[cause]}"] if cause in REMEDIES else []
     if not causes and place.reached:
         lines.append("  likely cause:  none of the known ones explains the numbers")
         lines += [line for side in (one, other) for line in _expressions(side, case)]

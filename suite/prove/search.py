@@ -24,14 +24,12 @@ class Formula:
 
     ``ways`` has, by what can be done in several ways, the ways by their names, the usual one first. ``compute`` takes
     samples, as an index or all, and one way of each; it returns None where these do not go together. ``most`` are the
-    unusual ways that are taken at the same time. With ``rest`` both sides may have something else in common, which is
-    added.
+    unusual ways that are taken at the same time.
     """
 
     ways: dict[str, dict[str, Any]]
     compute: Callable[..., Array | None]
     most: int = 2
-    rest: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,25 +75,6 @@ def find_change(formula: Formula, targets: tuple[Array, Array], few: list[int] |
                 return None
             if changes:
                 return _change(ways, setting, *changes[0], at)
-    return _find_change_of_rest(formula, ways, fixed, targets, near) if formula.rest else None
-
-
-def _find_change_of_rest(
-    formula: Formula, ways: dict[str, dict[str, Any]], fixed: dict[str, Any], targets: tuple[Array, Array], near: float
-) -> Change | None:
-    """The one thing whose usual way on one side and another on the other differ by as much as the sides do."""
-    usual = tuple(next(iter(each)) for each in ways.values())
-
-    def compute(setting: tuple[str, ...]) -> Array | None:
-        chosen = {what: ways[what][way] for what, way in zip(ways, setting, strict=True)}
-        return formula.compute(slice(None), **chosen, **fixed)
-
-    start = compute(usual)
-    for what, way, setting in _change_one(ways, usual):
-        changed = compute(setting)
-        for at, (a, b) in enumerate((targets, targets[::-1])):
-            if start is not None and changed is not None and distance(a + changed - start, b) <= near:
-                return _change(ways, usual, what, way, at)
     return None
 
 

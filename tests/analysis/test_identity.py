@@ -86,6 +86,35 @@ def test_updates_are_compared_by_tensor() -> None:
     assert str(found["tensorflow-fp32-b32-graph"]) == "differs: update of conv1/bias by 4e-01"
 
 
+@pytest.mark.parametrize("adam", [False, True])
+def test_a_gradient_that_is_zero_by_mathematics_is_no_difference(adam: bool) -> None:
+    """A key's bias under a softmax, or one before a normalisation: rounding moves it, and in fp32 Adam as far as any.
+
+    After the last window it may also stand still. A tensor that one framework alone leaves as it is moves elsewhere.
+    """
+    moved, exact = ((0.0040, 0.0031, 0.0007), (1e-10, 3e-10, 2e-11)) if adam else ((1e-9, 9e-9, 4e-9), (1e-18, 9e-18, 0.0))
+    launches = []
+    for each, coarse, fine in zip(map(records.proved, records.launches(n=1)), moved, exact, strict=True):
+        updates, last = records.UPDATES | {"key/bias": coarse}, each.identity and each.identity.last
+        assert last
+        still = replace(last, updates=last.updates | {"key/bias": 0.0})
+        float64 = Trace(records.LOSSES[:3], records.UPDATES | {"key/bias": fine})
+        launches.append(but(each, updates=updates, own=Trace((), updates), float64=float64, last=still))
+    assert kinds(launches) == ["same"] * 3
+    stopped = but(launches[1], updates=records.UPDATES | {"key/bias": 0.0, "conv1/bias": 0.0})
+    assert kinds([launches[0], stopped, launches[2]]) == ["same", "differs", "same"]
+
+
+def test_a_tensor_that_no_framework_moves_stands_out() -> None:
+    launches = []
+    for each in map(records.proved, records.launches(n=1)):
+        updates, last = records.UPDATES | {"key/bias": 0.0}, each.identity and each.identity.last
+        assert last
+        still = replace(last, updates=last.updates | {"key/bias": 0.0})
+        launches.append(but(each, updates=updates, float64=Trace(records.LOSSES[:3], updates), own=None, last=still))
+    assert {str(each) for each in judged(launches).values()} == {"differs: key/bias does not move after the last window"}
+
+
 def test_a_tensor_that_one_lacks_is_a_difference() -> None:
     torch, flow, jax = records.launches(n=1)
     found = judged([torch, but(flow, updates={"conv1/kernel": 0.012}), jax])

@@ -27,7 +27,7 @@ def cause(one: tuple[Any, Any], other: tuple[Any, Any]) -> str | None:
     """The cause by which two inputs differ, each without and with dropout; None if they do not."""
     pair = Pair(side("pytorch", *one), side("jax", *other), Given({"out/kernel": KERNEL}, []))
     found = first_differing(pair)
-    return found.change.what if found else None
+    return found[1].what if found else None
 
 
 def attended(seed: int, *shared: int, before: bool = False, positions: int = 12) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ import pytest
 
 from suite.plan.cell import WORKLOADS
 from suite.prove.__main__ import main
-from suite.prove.causes import CAUSES
+from suite.prove.causes import REMEDIES
 from suite.prove.compare import checks
 from suite.prove.numbers import Numbers, align, distance
 from suite.prove.output import explanation, verdict
@@ -21,6 +21,7 @@ from suite.worker.evidence import proof
 from tests.frameworks import needs_frameworks, switches_restored
 from tests.isolation import in_own_process
 from tests.prove.mistakes import AGAINST, MISTAKES, PORTS, Mistake, forget, right, wrong
+from tests.prove.test_causes import INSIDE
 from workloads import registry
 from workloads.spec import specification
 
@@ -115,9 +116,9 @@ def test_a_branch_without_dropout_is_seen_in_the_other_frameworks(
     assert causes(text) == ["dropout missing"]
 
 
-def test_every_cause_has_a_mistake() -> None:
-    named = {mistake.cause for mistake in MISTAKES}
-    assert {cause.name for cause in CAUSES} - named <= {"bias missing"}
+def test_every_remedy_is_that_of_a_cause_that_is_named() -> None:
+    named = {mistake.cause for mistake in MISTAKES} | {cause for *_, cause in INSIDE.values()}
+    assert REMEDIES.keys() - named <= {"bias of the forget gate", "float32"}
 
 
 @needs_frameworks("pytorch")

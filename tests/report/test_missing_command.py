@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from suite.analysis.rows.missing import Count
+from suite.analysis.records.load import load
+from suite.analysis.rows.missing import Count, counts
 from suite.plan.command import options
 from suite.plan.matrix import Matrix
 from suite.plan.measuring import SEQUENTIAL
 from suite.report.text.missing import command, sentences
 from suite.session.launches.settings import settings
+from tests import records
 
 MATRIX = """
 from suite.plan.cell import Cell
@@ -112,3 +116,15 @@ def test_a_run_of_reproduce_has_no_such_command() -> None:
 
 def test_chosen_phases_are_chosen_again() -> None:
     assert " --phases train,infer " in command("run-a", {"typed": {"phases": "train,infer"}})
+
+
+def test_a_workload_from_outside_is_named(tmp_path: Path) -> None:
+    """Without its folder no command knows it; records have no path, so that its folder's name stands there."""
+    lines = [{"run": {"id": "run-a", "planned": 9, "launches": 3}}]
+    for each in records.launches(n=1):
+        lines.append(replace(each, cell=each.cell.but(workload="own_flowers")).to_json())
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (sentence,) = sentences(counts(load([path])))
+    assert "--workloads flowers --resume=run-a" in sentence
+    assert "--workloads" not in command("r", {}, ["imdb_lstm"])

@@ -20,7 +20,7 @@ from suite.report.format.terminal import Terminal
 from suite.report.screen.markdown import explanation
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table, table
-from suite.report.text.why import PairExplanation, explain_pairs, explain_sides
+from suite.report.text.why import PairExplanation, explain_pairs, explain_sides, no_profile
 from tests import records
 from tests.expected import golden
 from tests.profiles import CNN, all_profiled, profiled
@@ -233,3 +233,9 @@ def test_each_pair_is_explained_once_and_its_other_settings_are_folded() -> None
     text = explanation(*found[0])
     assert text.count("### Why: ") == 1
     assert text.index("<details>") > text.index(found[0][0].lines[0][:20])
+
+
+def test_the_way_to_a_profile_names_a_workload_from_outside() -> None:
+    own = [replace(each, cell=each.cell.but(workload="own_flowers")) for each in records.launches(n=1)]
+    assert no_profile([only(own)]).endswith("--workloads flowers")
+    assert "--workloads" not in no_profile([only(records.launches(n=1))])

@@ -1,9 +1,10 @@
-"""What stands between layers: activations, pooling, what is added, positions, the scale of an embedding, flattening."""
+"""Of what stands between layers: activations, pooling, what is added, positions, an embedding's scale, flattening."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from workloads.data.dataset import Array
 
 #: From so many of the nearest arrays it is looked for what a layer's input was made of.
 NEAR = 6
-LINEAR = ("no activation", "ReLU")
+#: Activations of a sum.
+OF_SUMS = ("no activation", "ReLU")
 
 
 def formulas(case: Case) -> Iterator[Formula]:
@@ -26,11 +28,17 @@ def formulas(case: Case) -> Iterator[Formula]:
         return
     shape = case.targets[0].shape
     for at, (_, x, layer) in enumerate(case.common()):
-        pools = poolings(x.shape, shape) | (_pool_positions(case, x) if (len(x), x.shape[-1]) == shape else {})
+        pools = poolings(x.shape, shape)
+        if x.ndim == 3 and (len(x), x.shape[2]) == shape:
+            pools |= _pool_positions(case, x.shape[1])
         if at < NEAR and pools:
             yield _formula(case, x, layer, pools)
-    if words := next((layer for layer in case.earlier if layer.is_table and layer.common("output") is not None), None):
-        yield from _embeddings(case, words, shape)
+    words = next((layer for layer in case.earlier if layer.is_table and layer.common("output") is not None), None)
+    if words and (rows := words.common("output")) is not None and rows.shape == shape and rows.ndim == 3:
+        tables = [a for name, a in case.pair.given.weights.items() if name not in words.tensors and a.ndim == 2]
+        for table in tables:
+            if table.shape[1] == shape[2] and len(table) >= shape[1]:
+                yield _embedding(case, rows, table.astype(np.float64))
 
 
 def _formula(case: Case, x: Array, layer: Layer | None, pools: dict[str, Function]) -> Formula:
@@ -42,7 +50,7 @@ def _formula(case: Case, x: Array, layer: Layer | None, pools: dict[str, Functio
         y = ways["activation"](x[rows] + ways["bias"])
         if ways["residual"] is not None:
             y = ways["activation of the sum"](y + ways["residual"][rows])
-        elif ways["activation of the sum"] is not ACTIVATIONS[LINEAR[0]]:
+        elif ways["activation of the sum"] is not ACTIVATIONS[OF_SUMS[0]]:
             return None  # it is the other activation
         return np.asarray(ways["pooling"](y))
 
@@ -52,130 +60,90 @@ def _formula(case: Case, x: Array, layer: Layer | None, pools: dict[str, Functio
             "activation": ACTIVATIONS,
             "residual": added,
             "bias": {"the bias once": 0.0} | ({} if bias is None else {"the bias twice": bias, "no bias": -bias}),
-            "activation of the sum": {name: ACTIVATIONS[name] for name in LINEAR},
+            "activation of the sum": {name: ACTIVATIONS[name] for name in OF_SUMS},
         },
         computed,
         most=3,
     )
 
 
-def _pool_positions(case: Case, x: Array) -> dict[str, Function]:
-    """What may be made of all positions of (b, positions, width), or of those with words, of all samples of a batch."""
-    if x.ndim != 3:
-        return {}
-    length, tokens = x.shape[1], case.tokens
-    found: dict[str, Function] = {
-        "the mean over all positions": lambda x: x.mean(1), "the sum over all positions": lambda x: x.sum(1),
-        "the maximum of all positions": lambda x: x.max(1), "the first position": lambda x: x[:, 0],
-        "the last position": lambda x: x[:, -1],
-    }  # fmt: skip
-    if tokens is None:
-        return found
+def _pool_positions(case: Case, length: int) -> dict[str, Function]:
+    """What may be made of (b, positions, width), of all positions or of those with words; in all samples or the few."""
+    tokens = case.tokens if case.tokens is not None else np.ones((2, length), int)
     count, places = np.maximum(np.count_nonzero(tokens, axis=1), 1)[:, None], np.arange(length)[None]
-    masks = {"the words in front": places < count, "the words behind": places >= length - count}
+    masks = {"all positions": np.ones((len(tokens), length), bool), "the words in front": places < count}
+    masks |= {"the words behind": places >= length - count}
     masks |= {"the words": tokens != 0} if tokens.shape[1] == length else {}
+    found: dict[str, Function] = {}
     for where, there in masks.items():
-        if not there.all() and there.any(1).all():
-            found |= _pool_masked(where, there, case.few)
+        if where != "all positions" and (there.all() or not there.any(1).all()):
+            continue
+        last = places == (places * there).max(1)[:, None]
+        shares = {
+            "mean": there / there.sum(1)[:, None],
+            "sum": there,
+            "last": last,
+            "first": places == there.argmax(1)[:, None],
+        }
+        shares |= {} if there.all() else {"sum, divided by all positions,": there / length}
+
+        def weighted(x: Array, by: Array) -> Array:
+            return np.asarray(np.einsum("bt,btw->bw", (by if len(x) == len(by) else by[case.few]).astype(float), x))
+
+        found |= {f"the {kind} of {where}": partial(weighted, by=share) for kind, share in shares.items()}
+        lowest = np.where(there, 0.0, -np.inf)[:, :, None]
+        found[f"the maximum of {where}"] = partial(
+            lambda x, low: (x + (low if len(x) == len(low) else low[case.few])).max(1), low=lowest
+        )
     return found
 
 
-def _pool_masked(where: str, mask: Array, few: list[int]) -> dict[str, Function]:
-    def of(x: Array) -> Array:
-        return mask[few] if len(x) == len(few) else mask
-
-    def kept(x: Array) -> Array:
-        return np.where(of(x)[:, :, None], x, 0)
-
-    def last(x: Array) -> Array:
-        return np.asarray(x[np.arange(len(x)), of(x).shape[1] - 1 - of(x)[:, ::-1].argmax(1)])
-
-    return {
-        f"the mean over {where}": lambda x: kept(x).sum(1) / of(x).sum(1)[:, None],
-        f"the sum over {where}": lambda x: kept(x).sum(1),
-        f"the sum over {where}, divided by all positions": lambda x: kept(x).mean(1),
-        f"the maximum of {where}": lambda x: np.where(of(x)[:, :, None], x, -np.inf).max(1),
-        f"the last of {where}": last,
-    }
-
-
-def _embeddings(case: Case, words: Layer, shape: tuple[int, ...]) -> Iterator[Formula]:
+def _embedding(case: Case, rows: Array, table: Array) -> Formula:
     """An embedding, multiplied by the root of its width or not, with positions or without."""
-    rows = words.common("output")
-    if rows is None or rows.shape != shape or rows.ndim != 3:
-        return
-    root = math.sqrt(shape[2])
+    root, length, places = math.sqrt(rows.shape[2]), rows.shape[1], np.arange(rows.shape[1])
     scales = {"1": (1.0, 1.0), "the root of its width": (root, 1.0), "1 / the root of its width": (1 / root, 1.0)}
     scales |= {f"{name}, with the positions": (by, by) for name, (by, _) in list(scales.items())[1:]}
-    tables = [a for name, a in case.pair.given.weights.items() if name not in words.tensors and a.ndim == 2]
-    for table in (each.astype(np.float64) for each in tables if each.shape[1] == shape[2] and len(each) >= shape[1]):
-        places = dict(_place(case, table, shape[1]))
-
-        def computed(samples: Any, **ways: Any) -> Array:
-            (by, also), position = ways["scaled embedding"], ways["positions"]
-            picked = position[samples] if position.ndim == 3 else position
-            return np.asarray(by * rows[samples] + also * picked)
-
-        yield Formula({"positions": places, "scaled embedding": scales}, computed, rest=True)
-
-
-def _place(case: Case, table: Array, length: int) -> Iterator[tuple[str, Array]]:
-    """Rows of a table of positions, (positions, width) or by sample, by where they begin."""
-    places = np.arange(length)
-    yield "the positions from the first", table[:length]
-    yield "no positions", np.zeros_like(table[:length])
-    for shift in (1, 2):
-        yield f"the positions from row {shift}", table[np.minimum(places + shift, len(table) - 1)]
-        yield f"the positions from row {shift}, around", table[(places + shift) % len(table)]
-        yield f"the positions from row {shift}, around the text", np.roll(table[:length], -shift, 0)
-        yield f"the positions {shift} late", table[np.maximum(places - shift, 0)]
-        yield f"the positions {shift} late, around", table[(places - shift) % len(table)]
-        yield f"the positions {shift} late, around the text", np.roll(table[:length], shift, 0)
-    yield "the positions from the last", table[length - 1 :: -1][:length]
-    yield "the positions from the table's last", table[::-1][:length]
-    if case.tokens is not None:
+    added = {"the positions from the first": table[:length], "no positions": np.zeros_like(table[:length])}
+    for shift in (1, -1, 2, -2):
+        added[f"the positions from row {shift}"] = table[np.clip(places + shift, 0, len(table) - 1)]
+        added[f"the positions from row {shift}, around"] = table[(places + shift) % len(table)]
+        added[f"the positions from row {shift}, around the text"] = np.roll(table[:length], -shift, 0)
+    added |= {"the positions from the last": table[:length][::-1], "those from the table's last": table[::-1][:length]}
+    if case.tokens is not None and not case.tokens.all():
         padding = case.tokens.shape[1] - np.count_nonzero(case.tokens, axis=1)[:, None]
-        if padding.any():
-            yield "the positions from the first word", table[np.maximum(places - padding, 0)]
+        added["the positions from the first word"] = table[np.maximum(places - padding, 0)]
+
+    def computed(samples: Any, **ways: Any) -> Array:
+        (by, also), position = ways["scaled embedding"], ways["positions"]
+        return np.asarray(by * rows[samples] + also * (position[samples] if position.ndim == 3 else position))
+
+    return Formula({"positions": added, "scaled embedding": scales}, computed)
 
 
 def transformations(case: Case) -> Iterator[Change]:
     """What makes the numbers of one side of those of the other, whatever both were made of."""
-    if case.targets is None:
-        return
-    one, other = case.targets
+    one, other = case.targets or (np.zeros(0), np.zeros(1))
     near = closeness(one, other)
-
-    def explains(a: Array, b: Array) -> bool:
-        return distance(a, b) <= near
-
-    if one.ndim == 2 and one.shape == other.shape and not case.place.inside:
-        for channels in (c for c in range(2, one.shape[1]) if one.shape[1] % c == 0):
-            for at, (a, b) in enumerate(((one, other), (other, one))):
-                if explains(a.reshape(len(a), -1, channels).swapaxes(1, 2).reshape(a.shape), b):
-                    ways = f"the {channels} channels last", "the channels first"
-                    yield Change("order of a flattened input", *(ways if not at else ways[::-1]))
-    ratio = float(np.vdot(one, other) / (np.vdot(one, one) or 1.0)) if one.shape == other.shape else 0.0
-    count = next((round(v) for v in (ratio, 1 / ratio) if v > 1.5 and abs(v - round(v)) < 1e-6 * v), 0) if ratio else 0
-    if count and explains(other, ratio * one) and count in _lengths(case, one.ndim):
-        ways = ("the mean", f"{count} times as much, a sum over {count} positions")
-        yield Change("sum for mean", *(ways if ratio > 1 else ways[::-1]))
-    if not case.earlier and one.shape == other.shape and (lines := _lines(one, other)) is not None:
-        slopes, offsets = lines
-        if explains(other, slopes * one + offsets):
+    if one.shape != other.shape:
+        return
+    for channels in (c for c in range(2, one.shape[1]) if one.ndim == 2 and one.shape[1] % c == 0):
+        for at, (a, b) in enumerate(((one, other), (other, one))):
+            if distance(a.reshape(len(a), -1, channels).swapaxes(1, 2).reshape(a.shape), b) <= near:
+                ways = f"the {channels} channels last", "the channels first"
+                yield Change("order of a flattened input", *(ways if not at else ways[::-1]))
+    ratio = float(np.vdot(one, other) / (np.vdot(one, one) or 1.0)) or 1.0
+    lengths = [array.shape[1:-1] for _, array, _ in case.common() if array.ndim > one.ndim]
+    for count in {math.prod(each) for each in lengths} | {length for each in lengths for length in each}:
+        if (
+            count > 1
+            and min(abs(ratio - count), abs(1 / ratio - count)) < 1e-6
+            and distance(ratio * one, other) <= near
+        ):
+            ways = ("the mean", f"{count} times as much, a sum over {count} positions")
+            yield Change("sum for mean", *(ways if ratio > 1 else ways[::-1]))
+    if not case.earlier:
+        a, b = (side.reshape(-1, side.shape[-1]) for side in (one, other))
+        slopes = (a * (b - b.mean(0))).mean(0) / np.maximum(a.var(0), 1e-300)
+        offsets = b.mean(0) - slopes * a.mean(0)
+        if distance(slopes * a + offsets, b) <= near:
             yield Change("scale of the inputs", "x", f"{slopes[0]:.6g} x + {offsets[0]:.6g}")
-
-
-def _lines(one: Array, other: Array) -> tuple[Array, Array] | None:
-    """By channel the slope and offset of one side as a function of the other; None where a channel is constant."""
-    a, b = (side.reshape(-1, side.shape[-1]) for side in (one, other))
-    if not np.ptp(a, axis=0).all():
-        return None
-    fits = np.array([np.polyfit(a[:, at], b[:, at], 1) for at in range(a.shape[1])])
-    return fits[:, 0], fits[:, 1]
-
-
-def _lengths(case: Case, axes: int) -> set[int]:
-    """Of what comes before and has an axis more, the lengths of axes, and of all together."""
-    inner = [array.shape[1:-1] for _, array, _ in case.common() if array.ndim > axes]
-    return {math.prod(each) for each in inner} | {length for each in inner for length in each}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.prove.arithmetic import ACTIVATIONS, convolution, dilate, geometries, recurrent_states, sigmoid
+from suite.prove.arithmetic import ACTIVATIONS, STRIDES, convolution, dilate, geometries, recurrent_states, sigmoid
 from suite.prove.case import Case
 from suite.prove.layers import Layer
 from suite.prove.numbers import same
@@ -17,30 +17,31 @@ from suite.prove.search import Formula
 from workloads.data.dataset import Array
 
 BIAS = {"the bias once": 1.0, "the bias twice": 2.0, "no bias": 0.0}
+EPSILONS = [digit * 10.0**power for power in range(-12, -1) for digit in (1, 2, 5)]
 GATES = {3: ("update", "reset", "candidate"), 4: ("input", "forget", "cell", "output")}
 
 
 def formulas(case: Case) -> Iterator[Formula]:
     """Those that the layer's tensors allow."""
-    layer, x = case.layer, _input(case)
+    layer, x = case.layer, _input(case.layer)
     if layer is None or x is None or case.targets is None:
         return
     if len(layer.kernels) == 1 and len(layer.vectors) < 2:
         yield from _with_kernel(layer, x, case.targets[0])
     if not layer.kernels and x.shape == case.targets[0].shape:
-        yield from _normalisation(layer, x, case.targets)
+        yield from _normalisation(layer, x)
     if len(layer.kernels) > 1 and x.ndim == 3:
         yield from _recurrent(layer, x, case.targets[0])
 
 
-def _input(case: Case) -> Array | None:
+def _input(layer: Layer | None) -> Array | None:
     """The input that both sides have, without rows of zeros at its borders, which are padding before the layer."""
-    pair = case.layer.pair("input") if case.layer else None
-    if pair is None and case.layer and "input" in case.layer.one and "input" in case.layer.other:
-        pair = _strip(case.layer.one["input"]), _strip(case.layer.other["input"])
-    elif pair and case.layer and case.layer.kernels and case.layer.kernels[0].ndim > 2:
-        pair = _strip(pair[0]), _strip(pair[1])
-    return pair[0] if pair and same(pair) and np.issubdtype(pair[0].dtype, np.floating) else None
+    if layer is None or not all("input" in side for side in layer.sides) or layer.is_table:
+        return None
+    one, other = pair = layer.pair("input") or (layer.one["input"], layer.other["input"])
+    if one.shape != other.shape or (layer.kernels and layer.kernels[0].ndim > 2):
+        pair = _strip(one), _strip(other)
+    return pair[0] if same(pair) else None
 
 
 def _strip(x: Array) -> Array:
@@ -52,59 +53,45 @@ def _strip(x: Array) -> Array:
 
 
 def _with_kernel(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
+    """A dense layer, a convolution, or the transpose of one, as a convolution of (b, h, w, in)."""
     kernel, bias = layer.kernels[0], layer.bias
-    ways: dict[str, dict[str, Any]] = {"layout of a kernel": _read(kernel)}
-    ways["bias"] = {**BIAS} if bias is not None else {"no bias": 0.0}
     added = np.zeros(1) if bias is None or bias.size not in (1, y.shape[-1]) else bias
-    if kernel.size == x.shape[-1] * y.shape[-1]:
-
-        def dense(rows: Any, layout: Array, times: float, function: Any) -> Array:
-            return np.asarray(function(x[rows] @ layout.reshape(x.shape[-1], -1) + times * added))
-
-        yield _formula(dense, ways | {"activation": ACTIVATIONS})
-    if kernel.ndim not in (3, 4) or x.ndim != kernel.ndim or y.ndim != kernel.ndim:
+    axes = 0 if kernel.size == x.shape[-1] * y.shape[-1] and x.shape[:-1] == y.shape[:-1] else kernel.ndim - 2
+    if axes and (axes > 2 or not x.ndim == y.ndim == kernel.ndim):
         return
-    axes = kernel.ndim - 2
-    wide, transposes = (x, y.shape[1:3]) if axes == 2 else (x[:, :, None], (*y.shape[1:2], 1))
-    sides, sizes = wide.shape[1:3], [*kernel.shape[:axes], 1][:2]
-    upsampled = max(after / side for after, side in zip(transposes, sides, strict=True)) > 1.5
-    for up in (1, 2, 3, 4) if upsampled else (1,):
-        length = up * (sides[0] - 1) + 1
-        places = [(up, *each) for each in geometries(length, sizes[0], transposes[0]) if up == 1 or each[0] == 1]
+    wide = x if axes == 2 else x[:, :, None] if axes else x.reshape(len(x), -1, 1, x.shape[-1])
+    before, after = (wide.shape[1], y.shape[1]) if axes else (1, 1)
+    for up in STRIDES if after > 1.5 * before else (1,):
+        length, size = up * (before - 1) + 1, kernel.shape[0] if axes else 1
+        places = [(up, *each) for each in geometries(length, size, after) if up == 1 or each[0] == 1]
         places.sort(key=lambda place: (place[1], abs(place[2] - place[3])))
-        named = {_say_place(*place): place for place in places}
-        if not named:
-            continue
 
-        def convolved(
-            rows: Any, layout: Array, times: float, place: tuple[int, int, int, int], function: Any
-        ) -> Array | None:
-            up, stride, *padding = place
-            turned = layout if axes == 2 else layout[:, None]
-            if up > 1:  # of the convolution whose transpose this is
-                turned = turned[::-1, :: -1 if axes == 2 else 1].swapaxes(-1, -2)
-            elif (
-                turned.shape[-2] == x.shape[-1]
-                and turned.shape[-2] * turned.shape[-1] == y.shape[-1] != turned.shape[-1]
-            ):
-                turned = turned.reshape(*turned.shape[:2], 1, -1)  # one for each channel, as Keras has it
-            spread = dilate(wide[rows], up, axes) if up > 1 else wide[rows]
-            result = convolution(spread, turned, stride, (padding[0], padding[1]))
-            if result is None:
+        def convolved(rows: Any, **ways: Any) -> Array | None:
+            up, stride, *padding = ways.get("padding") or ways["alignment"]
+            turned = _turn(ways["layout of a kernel"], axes, up, x.shape[-1], y.shape[-1])
+            result = convolution(dilate(wide[rows], up, axes), turned, stride, (padding[0], padding[1]))
+            if result is None or result.size != y[rows].size:
                 return None
-            return np.asarray(function((result if axes == 2 else result[:, :, 0]) + times * added))
+            return np.asarray(ways["activation"](result.reshape(y[rows].shape) + ways["bias"] * added))
 
-        what = "alignment" if up > 1 else "padding"
-        yield _formula(convolved, ways | {what: named, "activation": ACTIVATIONS})
+        named = {
+            f"stride {max(up, stride)}, padding {p} before and {q} behind": (up, stride, p, q)
+            for up, stride, p, q in places
+        }
+        if named:
+            ways = {"layout of a kernel": _read(kernel), "bias": BIAS if bias is not None else {"no bias": 0.0}}
+            yield Formula(ways | {"alignment" if up > 1 else "padding": named, "activation": ACTIVATIONS}, convolved)
 
 
-def _formula(compute: Any, ways: dict[str, dict[str, Any]]) -> Formula:
-    """A formula whose ways are handed over in their order."""
-    return Formula(ways, lambda rows, **chosen: compute(rows, *(chosen[what] for what in ways)))
-
-
-def _say_place(up: int, stride: int, before: int, behind: int) -> str:
-    return f"stride {max(up, stride)}, padding {before} before and {behind} behind"
+def _turn(kernel: Array, axes: int, up: int, inputs: int, outputs: int) -> Array:
+    """A kernel as (h, w, in / groups, out), of the convolution whose transpose it is if that goes ``up``."""
+    if not axes:
+        return kernel.reshape(1, 1, inputs, outputs)
+    wide = kernel if axes == 2 else kernel[:, None]
+    if up > 1:
+        return wide[::-1, :: -1 if axes == 2 else 1].swapaxes(-1, -2)
+    alone = wide.shape[2] == inputs and wide.shape[2] * wide.shape[3] == outputs != wide.shape[3]
+    return wide.reshape(*wide.shape[:2], 1, -1) if alone else wide  # one for each channel, as Keras has it
 
 
 def _read(kernel: Array) -> dict[str, Array]:
@@ -129,7 +116,7 @@ def _read(kernel: Array) -> dict[str, Array]:
     return found
 
 
-def _normalisation(layer: Layer, x: Array, targets: tuple[Array, Array]) -> Iterator[Formula]:
+def _normalisation(layer: Layer, x: Array) -> Iterator[Formula]:
     named = {name.rpartition("/")[2]: np.asarray(array, np.float64) for name, array in layer.tensors.items()}
     scale = next((named[name] for name in ("scale", "gamma", "weight") if name in named), np.ones(x.shape[-1]))
     shift = next((named[name] for name in ("shift", "beta", "bias") if name in named), None)
@@ -142,24 +129,15 @@ def _normalisation(layer: Layer, x: Array, targets: tuple[Array, Array]) -> Iter
         counts = [count for count in range(2, x.shape[-1] + 1) if x.shape[-1] % count == 0]
         axes |= {f"each of {count} groups": (count, (*range(1, x.ndim - 1), x.ndim)) for count in counts}
 
-    def moments(axes: Any, centred: bool, ddof: int) -> tuple[Array, Array]:
-        groups, over = axes
-        grouped = x.reshape(*x.shape[:-1], groups, -1) if groups > 1 else x
-        less = grouped - grouped.mean(over, keepdims=True) if centred else grouped
-        count = less.size / max(less.mean(over).size, 1)
-        return less, (less**2).mean(over, keepdims=True) * count / (count - ddof or 1)
-
-    centres, divisors = {"the mean subtracted": True, "no mean subtracted": False}, {"n": 0, "n - 1": 1}
-    epsilons = sorted({
-        each for way, centred, ddof, y in product(axes.values(), centres.values(), (0, 1), targets)
-        for each in _epsilons(*moments(way, centred, ddof), (y - added) / scale)
-    })  # fmt: skip
-
     def normalised(rows: Any, **ways: Any) -> Array:
         if ways["normalised axes"] is None:
             normal = x / np.sqrt(1 + ways["epsilon"])
         else:
-            less, variance = moments(ways["normalised axes"], ways["centring"], ways["biased variance"])
+            groups, over = ways["normalised axes"]
+            grouped = x.reshape(*x.shape[:-1], groups, -1) if groups > 1 else x
+            less = grouped - grouped.mean(over, keepdims=True) if ways["centring"] else grouped
+            count = less.size / max(less.mean(over).size, 1)
+            variance = (less**2).mean(over, keepdims=True) * count / (count - ways["biased variance"] or 1)
             root, epsilon = ways["place of epsilon"], ways["epsilon"]
             divisor = np.sqrt(variance + epsilon) if root else np.sqrt(variance) + epsilon
             normal = (less / divisor).reshape(x.shape)
@@ -168,9 +146,9 @@ def _normalisation(layer: Layer, x: Array, targets: tuple[Array, Array]) -> Iter
     yield Formula(
         {
             "normalised axes": axes | {"nothing, but the running statistics": None},
-            "centring": centres,
-            "biased variance": divisors,
-            "epsilon": {f"{each:.3g}": each for each in epsilons},
+            "centring": {"the mean subtracted": True, "no mean subtracted": False},
+            "biased variance": {"n": 0, "n - 1": 1},
+            "epsilon": {f"{each:g}": each for each in (0.0, *EPSILONS)},
             "place of epsilon": {"epsilon under the root": True, "epsilon beside the root": False},
             "scale": {"the scale": 0.0, "1 + the scale": 1.0},
             "bias": BIAS if shift is not None else {"no bias": 0.0},
@@ -180,43 +158,26 @@ def _normalisation(layer: Layer, x: Array, targets: tuple[Array, Array]) -> Iter
     )
 
 
-def _epsilons(less: Array, variance: Array, normal: Array) -> Iterator[float]:
-    """What epsilon would have to be, under the root or beside it, for these normalised numbers."""
-    normal = normal.reshape(less.shape)
-    with np.errstate(all="ignore"):
-        ratios = np.broadcast_to(less / normal, less.shape)
-        divisors = [ratios**2 - variance, ratios - np.sqrt(variance)]
-    for each in divisors:
-        # Where the numbers are small, epsilon counts most.
-        usable = np.isfinite(each) & (np.abs(less) > np.abs(less).mean() / 10)
-        if usable.any():
-            found = each[usable][np.argsort(np.broadcast_to(variance, less.shape)[usable])[: usable.sum() // 4 + 1]]
-            epsilon = float(np.median(found))
-            if epsilon >= 0 and np.ptp(found) <= 1e-3 * epsilon + 1e-12:
-                yield float(f"{epsilon:.3g}")
-    yield 0.0
-
-
 def _recurrent(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
     stack = _stack(list(layer.tensors.values()), x.shape[-1])
     if not stack:
         return
     gates = len(stack[0][0][0]) // len(stack[0][1])
     which = {"every layer": range(len(stack))} | {f"layer {at + 1}": [at] for at in range(len(stack)) if len(stack) > 1}
-    biases: dict[str, Any] = {name: (times, times) for name, times in BIAS.items()} | {
-        "no bias of the state": (1.0, 0.0)
-    }
     orders = {", ".join(GATES[gates][at] for at in order): order for order in permutations(range(gates))}
+    biases = {name: (times, times) for name, times in BIAS.items()} | {"no bias of the state": (1.0, 0.0)}
+
+    def place(ways: dict[str, Any]) -> dict[str, Any]:
+        return {f"{name} in {where}": (way, at) for name, way in ways.items() for where, at in which.items()}
+
     ways: dict[str, dict[str, Any]] = {
-        "order of gates": {
-            f"{name} in {where}": (order, at) for name, order in orders.items() for where, at in which.items()
-        },
-        "bias": {f"{name} in {where}": (times, at) for name, times in biases.items() for where, at in which.items()},
+        "order of gates": place(orders),
+        "bias": place(biases),
         "bias of the forget gate": {"the bias as it is": 0.0, "1 more for the forget gate": 1.0},
         "reset gate": {"the product with the state reset": True, "the state reset before its product": False},
         "update gate": {"the update gate for the old state": True, "the update gate for the new one": False},
         "direction": {"the first word first": 1, "the last word first": -1},
-    }  # fmt: skip
+    }
     unused = ("reset gate", "update gate") if gates == 4 else ("bias of the forget gate",)
     ways = {what: each for what, each in ways.items() if what not in unused}
 

@@ -83,7 +83,7 @@ def command(run: str, settings: Mapping[str, Any], workloads: Iterable[str] = ()
 
 
 def name_workloads(workloads: Iterable[str]) -> list[str]:
-    """Returns the options that name those from outside, by their folders' names, since no record has the paths."""
+    """Returns the options that name those from outside, by the names of their folders: no record has paths."""
     own = [workload for workload in dict.fromkeys(workloads) if workload.startswith(PREFIX)]
     return [word for each in own for word in ("--workloads", each.removeprefix(PREFIX))]
 

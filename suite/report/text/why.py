@@ -93,8 +93,9 @@ def is_profiled(tables: Iterable[Table]) -> bool:
 def no_profile(tables: Iterable[Table], spell: Callable[[str], str] = str) -> str:
     """Returns how to get a profile, for a run without one."""
     rows = [row for table in tables for row in table.group.rows]
-    again = spell(_record(rows))
-    return f"No profile was recorded, so there are no causes. Measure with --profile to record one: {again}"
+    return (
+        f"No profile was recorded, so there are no causes. Measure with --profile to record one: {spell(_record(rows))}"
+    )
 
 
 def _record(rows: Iterable[Row]) -> str:
