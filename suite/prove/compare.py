@@ -149,10 +149,10 @@ def _compare_at_scale(name: str, pair: Pair) -> Check:
     if bound > CHAOTIC:
         return Check(name, True, None, "chaotic, and not compared")
     for what, least in (("logits", 0.0), ("loss", 1.0)):
-        gap = distance(*(side[what] for side in sides), least)
+        gap = distance(sides[0][what], sides[1][what], least)
         if gap > bound:
             return Check(name, False, gap, f"{what} with inputs and weights {SCALE} times as large")
-    return _compare_answers(name, *sides, bound)
+    return _compare_answers(name, sides[0], sides[1], bound)
 
 
 def _find_bound(scaled: Pair) -> float:
@@ -210,7 +210,8 @@ def _has_same_statistics(layer: Layer) -> bool:
 
 
 def _gap(pair: Pair, name: str) -> float:
-    return distance(*(side.arrays[name] for side in pair.sides))
+    one, other = (side.arrays[name] for side in pair.sides)
+    return distance(one, other)
 
 
 def _worst(gaps: Mapping[str, float]) -> str:

@@ -14,11 +14,12 @@ import numpy as np
 
 from suite.prove.arithmetic import passages
 from suite.prove.layers import Layer, Pair
-from suite.prove.masks import ROUNDING, Mask, correlate_vectors, find_bound, find_mask
 from suite.prove.numbers import TOLERANCE, distance
 from suite.prove.search import Change
 from workloads.data.dataset import Array
 
+#: Of a share that differs by chance: so many standard deviations, and as much in any case.
+DEVIATIONS, LEAST_SHARE = 6.0, 0.02
 #: The same of the logarithm of a spread, whose deviation is that of a few passes.
 SPREAD_DEVIATIONS, LEAST_SPREAD = 8.0, 0.1
 #: The same of how alike draws are, whose deviation is estimated to be larger than it is; alike to this, they are equal.

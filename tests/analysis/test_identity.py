@@ -92,7 +92,9 @@ def test_a_gradient_that_is_zero_by_mathematics_is_no_difference(adam: bool) -> 
 
     After the last window it may also stand still. A tensor that one framework alone leaves as it is moves elsewhere.
     """
-    moved, exact = ((0.0040, 0.0031, 0.0007), (1e-10, 3e-10, 2e-11)) if adam else ((1e-9, 9e-9, 4e-9), (1e-18, 9e-18, 0.0))
+    moved, exact = (
+        ((0.0040, 0.0031, 0.0007), (1e-10, 3e-10, 2e-11)) if adam else ((1e-9, 9e-9, 4e-9), (1e-18, 9e-18, 0.0))
+    )
     launches = []
     for each, coarse, fine in zip(map(records.proved, records.launches(n=1)), moved, exact, strict=True):
         updates, last = records.UPDATES | {"key/bias": coarse}, each.identity and each.identity.last
@@ -112,7 +114,9 @@ def test_a_tensor_that_no_framework_moves_stands_out() -> None:
         assert last
         still = replace(last, updates=last.updates | {"key/bias": 0.0})
         launches.append(but(each, updates=updates, float64=Trace(records.LOSSES[:3], updates), own=None, last=still))
-    assert {str(each) for each in judged(launches).values()} == {"differs: key/bias does not move after the last window"}
+    assert {str(each) for each in judged(launches).values()} == {
+        "differs: key/bias does not move after the last window"
+    }
 
 
 def test_a_tensor_that_one_lacks_is_a_difference() -> None:

@@ -120,9 +120,8 @@ def test_chosen_phases_are_chosen_again() -> None:
 
 def test_a_workload_from_outside_is_named(tmp_path: Path) -> None:
     """Without its folder no command knows it; records have no path, so that its folder's name stands there."""
-    lines = [{"run": {"id": "run-a", "planned": 9, "launches": 3}}]
-    for each in records.launches(n=1):
-        lines.append(replace(each, cell=each.cell.but(workload="own_flowers")).to_json())
+    held = [replace(each, cell=each.cell.but(workload="own_flowers")) for each in records.launches(n=1)]
+    lines = [{"run": {"id": "run-a", "planned": 9, "launches": 3}}, *(each.to_json() for each in held)]
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (sentence,) = sentences(counts(load([path])))

@@ -79,7 +79,8 @@ def _with_kernel(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
             for up, stride, p, q in places
         }
         if named:
-            ways = {"layout of a kernel": _read(kernel), "bias": BIAS if bias is not None else {"no bias": 0.0}}
+            ways: dict[str, dict[str, Any]] = {"layout of a kernel": _read(kernel)}
+            ways["bias"] = {**BIAS} if bias is not None else {"no bias": 0.0}
             yield Formula(ways | {"alignment" if up > 1 else "padding": named, "activation": ACTIVATIONS}, convolved)
 
 
