@@ -146,7 +146,8 @@ def timed(step_s: float, framework: str = "pytorch", launch: int = 0, **changes:
         name: changes.pop(f"{name}_s") for name in ("compute", "input", "local") if f"{name}_s" in changes
     }
     phases = {name: Phase((Window(10, 10 * seconds),)) for name, seconds in taken.items()}
-    return record(framework, launch, phases=phases, **changes)
+    made = record(framework, launch, phases=phases, **changes)
+    return replace(made, ranks=ranks(made.cell, step_s)) if made.cell.devices > 1 and "ranks" not in changes else made
 
 
 def trained() -> Record:

@@ -33,10 +33,13 @@ def launched(cell: Cell, number: int, rate: float, memory: float = 1e9, windows:
     }  # fmt: skip
     made = records.record(cell.framework, number, **own)
     step = Phase((Window(20, 20 * cell.effective_batch / rate),) * windows)
+    changes = {"startup": {}, "compile_s": None, "first_step_s": None} | changes  # which would take their time
     if cell.recipe and "course" not in changes:
         seconds = 1000 / rate
         epochs = tuple(Epoch(4, 1.5, seconds, 1.4, accuracy, 0.5) for accuracy in (0.82, 0.87 + 0.001 * (number % 3)))
         changes["course"] = TrainingHistory(cell.recipe, 2, 0.8, epochs)
+    if course := changes.get("course"):
+        step = Phase(tuple(Window(epoch.steps, epoch.train_s) for epoch in course.epochs))
     return replace(made, cell=cell, phases={"train": step}, memory={"rss_peak_bytes": int(memory)}, **changes)
 
 

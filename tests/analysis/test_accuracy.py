@@ -21,7 +21,7 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
 from suite.record.parts.history import Epoch, TrainingHistory
-from suite.record.record import Record
+from suite.record.record import Phase, Record, Window
 from suite.report.plots import draw
 from suite.report.plots.kinds.learning import accuracies, losses
 from suite.report.tables.accuracy import view
@@ -31,13 +31,15 @@ from tests.shown import in_markdown, terminal
 
 def course(final: float, seed: int = 0, count: int = 3, target: float = 0.8) -> TrainingHistory:
     """Accuracies that rise evenly to ``final``, two seconds an epoch."""
-    made = [Epoch(10, 1.0 / n, 2.0, 1.1 / n, final - 0.1 * (count - n), 0.5) for n in range(1, count + 1)]
+    made = [Epoch(10, 1.5 + 0.01 * seed if n == 1 else 1.0 / n, 2.0, 1.1 / n, final - 0.1 * (count - n), 0.5) for n in range(1, count + 1)]
     return TrainingHistory("modern", count, target, tuple(made), tuple(np.linspace(2, 1, 240) + 0.01 * seed))
 
 
 def trained(framework: str, seed: int, final: float, **changes: Any) -> Record:
     made = record(framework, seed, workload="imdb_lstm", batch=64, recipe="modern", **changes)
-    held: dict[str, Any] = {"phases": {"train": made.phases["train"]}, "course": course(final, seed)}
+    history = course(final, seed)
+    windows = Phase(tuple(Window(epoch.steps, epoch.train_s) for epoch in history.epochs))
+    held: dict[str, Any] = {"phases": {"train": windows}, "course": history}
     described = made.workload | {"digest": digest("recipe")}
     return replace(made, workload=described, run=made.run | {"seed": seed}, first_step_s=None, **held)
 

@@ -28,7 +28,7 @@ def ran(cell: Cell, speed: float, n: int = 6, noise: float = 0.003, **changes: o
         step_s = 1e-3 * cell.batch / speed * float(np.exp(noise * draw))
         phases = {name: records.phase(step_s, (0.0).__float__) for name in ("train", "compute", "input")}
         record = records.record(cell.framework, launch, workload=cell.workload)
-        made.append(replace(record, cell=cell, phases=phases, first_step_s=step_s, **changes))
+        made.append(replace(record, cell=cell, phases=phases, compile_s=None, first_step_s=step_s, **changes))
     return made
 
 

@@ -11,7 +11,7 @@ from suite.analysis.records.load import Launch, load
 from suite.analysis.rows.groups import group
 from suite.plan.measuring import CONTROL
 from suite.record.parts.history import Epoch, TrainingHistory
-from suite.record.record import Record
+from suite.record.record import Phase, Record, Window
 from suite.report.tables.frame import table
 from suite.report.text.answer import MOST, Answer, answer
 from suite.report.text.fastest import CARD
@@ -171,9 +171,11 @@ def test_runs_with_nothing_to_compare_say_so() -> None:
 
 
 def trained(name: str, seed: int, accuracy: float, step_s: float, **changes: object) -> Record:
-    course = TrainingHistory("modern", 1, 0.5, (Epoch(4, 1.5, 4 * step_s, 1.4, accuracy, 0.5),), (1.6,))
+    course = TrainingHistory("modern", 1, 0.5, (Epoch(4, 1.6, 4 * step_s, 1.4, accuracy, 0.5),), (1.6,))
     run = {"id": "run-a", "seed": seed}
-    return replace(records.timed(step_s, name, seed, recipe="modern", course=course, **changes), run=run)
+    phases = {"train": Phase((Window(4, 4 * step_s),))}
+    made = records.timed(step_s, name, seed, recipe="modern", course=course, **changes)
+    return replace(made, run=run, phases=phases)
 
 
 @pytest.mark.parametrize(

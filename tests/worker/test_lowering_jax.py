@@ -207,7 +207,6 @@ def test_jax_starts_with_the_budget_that_pytorch_has(code: Any, monkeypatch: pyt
     options = xla_client.generate_pjrt_gpu_plugin_options()
     assert (options["memory_fraction"], options["preallocate"]) == (MEMORY_FRACTION, False)
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")
-    monkeypatch.setattr(code, "allocator", lambda cell: {})  # it asks the device
     with on_a_cpu("cifar100_cnn", "jax", "fp32"):
         device, settings = code.prepare(Cell("cifar100_cnn", "jax"), "auto", 0)
     assert (device, settings["memory_fraction"]) == ("cuda", MEMORY_FRACTION)

@@ -62,7 +62,6 @@ def test_what_prepare_sets_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A GPU")
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", fractions.append)
-    monkeypatch.setattr(code, "allocator", lambda cell: {})  # it asks the device
     try:
         device, settings = code.prepare(Cell("cifar100_cnn", "pytorch", precision="tf32", compile="max"), "auto", 0)
     finally:

@@ -223,7 +223,6 @@ def test_jax_without_cuda_graphs_is_for_one_gpu(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(UnsupportedError, match="a CPU has no CUDA graphs to leave out"):
         code.prepare(cell, "cpu", 0)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(code, "allocator", lambda cell: {})  # it asks the device
     assert code.prepare(cell, "cuda", 0)[1]["cuda_graphs"] is False
     assert code.prepare(cell.but(compile="compile"), "cuda", 0)[1]["cuda_graphs"] is True
     monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_command_buffer= --xla_dump_to=here")
