@@ -31,7 +31,10 @@ from tests.shown import in_markdown, terminal
 
 def course(final: float, seed: int = 0, count: int = 3, target: float = 0.8) -> TrainingHistory:
     """Accuracies that rise evenly to ``final``, two seconds an epoch."""
-    made = [Epoch(10, 1.5 + 0.01 * seed if n == 1 else 1.0 / n, 2.0, 1.1 / n, final - 0.1 * (count - n), 0.5) for n in range(1, count + 1)]
+    made = [
+        Epoch(10, 1.5 + 0.01 * seed if n == 1 else 1.0 / n, 2.0, 1.1 / n, final - 0.1 * (count - n), 0.5)
+        for n in range(1, count + 1)
+    ]
     return TrainingHistory("modern", count, target, tuple(made), tuple(np.linspace(2, 1, 240) + 0.01 * seed))
 
 

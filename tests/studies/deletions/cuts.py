@@ -153,7 +153,9 @@ def _without_one(parts: Sequence[Any]) -> Iterator[tuple[Any, list[Any]]]:
 
 
 def _is_read(node: Any) -> bool:
-    return isinstance(getattr(node, "ctx", ast.Load()), ast.Load) and not any(isinstance(each, ast.Slice) for each in node.elts)
+    return isinstance(getattr(node, "ctx", ast.Load()), ast.Load) and not any(
+        isinstance(each, ast.Slice) for each in node.elts
+    )
 
 
 def _copy(node: Any, **changes: Any) -> Any:
