@@ -142,12 +142,11 @@ def phase(step_s: float, draw: Callable[[], float], windows: int = 8) -> Phase:
 
 def timed(step_s: float, framework: str = "pytorch", launch: int = 0, **changes: Any) -> Record:
     """A launch whose training step takes exactly so long; other phases by keyword, as ``compute_s``."""
-    taken = {"train": step_s} | {
-        name: changes.pop(f"{name}_s") for name in ("compute", "input", "local") if f"{name}_s" in changes
-    }
+    others = [name for name in ("compute", "input", "local") if f"{name}_s" in changes]
+    taken = {"train": step_s} | {name: changes.pop(f"{name}_s") for name in others}
     phases = {name: Phase((Window(10, 10 * seconds),)) for name, seconds in taken.items()}
     made = record(framework, launch, phases=phases, **changes)
-    return replace(made, ranks=ranks(made.cell, step_s)) if made.cell.devices > 1 and "ranks" not in changes else made
+    return replace(made, ranks=ranks(made.cell, step_s)) if made.ranks and "ranks" not in changes else made
 
 
 def trained() -> Record:

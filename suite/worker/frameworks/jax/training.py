@@ -72,7 +72,8 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     `UnsupportedError` for what JAX does not have there.
     """
     del seed  # dropout draws from the key in the training state
-    cuda = find_devices()[0].platform == "gpu"
+    find_devices()
+    cuda = jax.default_backend() == "gpu"
     device = choose(cell, device, "JAX", cuda=cuda, installation=installation, other=other_accelerator())
     if cell.compile not in COMPILE_MODES:
         raise UnsupportedError(f"JAX has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
