@@ -21,7 +21,7 @@ from suite.worker.evidence import proof
 from tests.frameworks import needs_frameworks, switches_restored
 from tests.isolation import in_own_process
 from tests.prove.mistakes import AGAINST, MISTAKES, PORTS, Mistake, forget, right, wrong
-from tests.prove.test_causes import INSIDE
+from tests.prove.test_formulas import INSIDE
 from workloads import registry
 from workloads.spec import specification
 

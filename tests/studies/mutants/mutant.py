@@ -33,8 +33,13 @@ class Target:
         self.patch.setattr(owner, name, make(getattr(owner, name)))
 
     def overlay(self, name: str, **changes: Any) -> None:
-        """Show the workload's file a module with other members, as in ``overlay("nn", relu=gelu)``."""
-        self.patch.setattr(self.workload, name, Overlay(getattr(self.workload, name), **changes))
+        """Show the workload's file a module with other members, as in ``overlay("nn", relu=gelu)``.
+
+        Those of the framework, of which the file takes what it has not itself, see the same.
+        """
+        for module in (self.workload, import_module(f"workloads.defaults.{self.name}")):
+            if hasattr(module, name):
+                self.patch.setattr(module, name, Overlay(getattr(module, name), **changes))
 
 
 class Overlay:
