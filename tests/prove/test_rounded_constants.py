@@ -126,9 +126,9 @@ def test_no_layer_of_the_template_is_blamed_for_its_activation(
     ("framework", "old", "new", "words"),
     [
         ("tensorflow", '"hidden/kernel", (self.features, self.hidden)', '"hidden/kernel", (self.hidden, self.features)',
-         "tensor hidden/kernel, (32, 20) in the spec: defaults/tensorflow.py line"),
+         "tensor hidden/kernel, (32, 20) in the spec: defaults/keras.py line"),
         ("tensorflow", '"hidden/bias"', '"hidden/shift"',
-         "tensor hidden/bias, which the spec does not have: defaults/tensorflow.py line"),
+         "tensor hidden/bias, which the spec does not have: defaults/keras.py line"),
         pytest.param(
             "pytorch", '"hidden/kernel", (self.features, self.hidden)', '"hidden/kernel", (self.hidden, self.features)',
             "tensor hidden/kernel, (32, 20) in the spec: defaults/pytorch.py line",

@@ -52,20 +52,12 @@ def launched(tmp_path: Path, twins: Path, monkeypatch: pytest.MonkeyPatch) -> An
             "compile mode compile, but eager is in force",
         ),
         (
-            "imdb_lstm", "jax", {}, {"JAX_DISABLE_JIT": "1"},
-            "compile mode compile, but eager is in force",
-        ),
-        (
             "cifar100_cnn", "tensorflow", {}, {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"},
             "compile mode graph, but compile is in force",
         ),
         (
             "imdb_lstm", "pytorch", {}, {"MALLOC_MMAP_MAX_": "1000"},
             "tuning known, but installed is in force",
-        ),
-        (
-            "imdb_lstm", "pytorch", {"threads": 2}, {"OMP_THREAD_LIMIT": "1"},
-            "number of threads 2, but 1 is in force",
         ),
     ],
 )  # fmt: skip
@@ -76,6 +68,12 @@ def test_a_setting_that_a_variable_undoes_ends_the_launch_and_names_it(
     assert record.outcome.status == "error", record.outcome
     assert record.outcome.reason.startswith(f"asked for {words}; see ")
     assert " ".join(f"{name}={value}" for name, value in variables.items()) in record.outcome.reason
+
+
+@needs_frameworks
+def test_jax_that_compiles_nothing_is_refused(launched: Any) -> None:
+    outcome = launched("imdb_lstm", "jax", {"JAX_DISABLE_JIT": "1"}).outcome
+    assert (outcome.status, "JAX_DISABLE_JIT=1" in outcome.reason) == ("unsupported", True)
 
 
 @needs_frameworks

@@ -22,6 +22,13 @@ def find_devices() -> list[Any]:
         raise UnsupportedError(f"JAX_PLATFORMS is {asked!r}, and JAX finds no such device here; unset it") from error
 
 
+def refuse_variables() -> None:
+    """Raises `UnsupportedError` where a variable hides all devices, or lets JAX compile nothing."""
+    find_devices()
+    if jax.config.jax_disable_jit:
+        raise UnsupportedError("JAX_DISABLE_JIT=1 leaves nothing compiled; unset it")
+
+
 def installation() -> dict[str, Any]:
     """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
     cards = [card for card in find_devices() if card.platform == "gpu"]

@@ -26,7 +26,7 @@ from suite.worker.frameworks import (
 )
 from suite.worker.frameworks.jax.device import (
     call_compiled,
-    find_devices,
+    refuse_variables,
     graphs,
     graphs_switched_off,
     installation,
@@ -72,7 +72,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     `UnsupportedError` for what JAX does not have there.
     """
     del seed  # dropout draws from the key in the training state
-    find_devices()
+    refuse_variables()
     cuda = jax.default_backend() == "gpu"
     device = choose(cell, device, "JAX", cuda=cuda, installation=installation, other=other_accelerator())
     if cell.compile not in COMPILE_MODES:

@@ -76,9 +76,15 @@ def _has_floats(value: Any) -> bool:
 def _owner() -> str:
     """The layer or function that a number belongs to; empty for the bounds of random numbers, which weights replace."""
     frame: FrameType | None = sys._getframe(2)
-    while frame and (frame.f_code.co_name.startswith("exact_") or frame.f_code.co_name in PASSED):
+    while frame and _passes(frame):
         frame = frame.f_back
     if frame is None or frame.f_code.co_filename.endswith("random.py"):
         return ""
     layer = frame.f_locals.get("self")
     return type(layer).__name__ if isinstance(layer, keras.layers.Layer) else frame.f_code.co_name
+
+
+def _passes(frame: FrameType) -> bool:
+    """Whether a number only passes this call; a private function is a part of the one that calls it."""
+    name = frame.f_code.co_name
+    return name.startswith("exact_") or name in PASSED or (name.startswith("_") and "self" not in frame.f_locals)
