@@ -167,7 +167,7 @@ def lack(modules: Sequence[str]) -> str:
     others = [place for each in CONTROLLERS if (place := ROOT / each).resolve() != here]
     if other := next((place for place in others if all(has(place, name) for name in absent)), None):
         way = f"use {shown(other / 'bin' / 'python')}, which has {'it' if len(absent) == 1 else 'them'}"
-    elif sys.prefix != sys.base_prefix and find_spec("pip"):
+    elif sys.prefix != sys.base_prefix and has(Path(sys.prefix), "pip"):
         way = f"{shown(Path(sys.executable))} -m pip install {_requirement()}"
     else:
         way = f"python3 -m venv .venv && .venv/bin/pip install {_requirement()}, and use .venv/bin/python"

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from framework_training_suite import entry
 from suite.plan.cell import FRAMEWORKS, SIZES
 from suite.prove.numbers import Given, Numbers
 from suite.prove.output import verdict
 from suite.prove.questions import GivenError, answer, collect_given, workload_at, write_given
 from suite.record.text import clean
-from suite.session.interrupts import interruptible
 from suite.session.launches.launch import LaunchError, scratch_folder
 from workloads import registry
 from workloads.data.dataset import DataError
@@ -37,10 +37,10 @@ seen; 2 wrong usage; 3 a framework could not be asked, or there is only one; 130
 """
 
 
+@entry()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Ask the frameworks, compare, and print a table for each pair."""
     options = _parse(arguments)
-    restore_handlers = interruptible()
     try:
         workload = workload_at(options.path)
         frameworks = list(dict.fromkeys(options.framework or registry.frameworks_of(workload)))
@@ -57,11 +57,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"suite.prove: {clean(describe_fault(error, places[0]), 1000)}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("suite.prove: interrupted", file=sys.stderr)
-        return 130
-    finally:
-        restore_handlers()
     if len(found) < 2:
         print("suite.prove: nothing to compare with; add the file of a second framework", file=sys.stderr)
         return 3

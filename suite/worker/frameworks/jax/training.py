@@ -26,7 +26,6 @@ from suite.worker.frameworks import (
 )
 from suite.worker.frameworks.jax.device import (
     call_compiled,
-    refuse_variables,
     graphs,
     graphs_switched_off,
     installation,
@@ -34,6 +33,7 @@ from suite.worker.frameworks.jax.device import (
     memory_fraction,
     other_accelerator,
     out_of_memory,
+    refuse_variables,
     reset_memory,
     takes,
 )
