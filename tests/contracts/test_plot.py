@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.collections import Collection
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -22,6 +21,8 @@ from suite.compare.__main__ import main
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Record
 from suite.report.plots import kinds, use_style
+from suite.report.plots.style import layout
+from suite.report.plots.traces import Chart
 from tests import records
 
 #: The measured fields of a record.
@@ -115,9 +116,10 @@ def subject(of: str, held: Sequence[Record]) -> tuple[Any, ...]:
     return (timed, learned) if of == kinds.COMPARISON else (timed[0] if of == kinds.TIMED else learned[0],)
 
 
-def shapes(plot: Figure | None) -> list[Any]:
+def shapes(chart: Chart | None) -> list[Any]:
     """Where all lines, bars and marks of a plot are, in the units of its axes."""
-    assert plot is not None
+    assert chart is not None
+    plot = layout.draw(chart)
     drawn: list[Any] = []
     for axes in plot.axes:
         drawn += [line.get_xydata() for line in axes.findobj(Line2D) if line.axes is axes]
@@ -135,7 +137,7 @@ def draws_figures(kind: kinds.Kind) -> bool:
     else:
         held = records.complete()
     with use_style():
-        return shapes(kind.draw(*subject(kind.of, held))) != shapes(kind.draw(*subject(kind.of, otherwise(held))))
+        return shapes(kind.chart(*subject(kind.of, held))) != shapes(kind.chart(*subject(kind.of, otherwise(held))))
 
 
 @pytest.mark.drawing

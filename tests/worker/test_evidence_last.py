@@ -62,7 +62,7 @@ def after_the_windows(
     for _ in range(20):
         next(loader)
     cell = Cell("cifar100_cnn", "pytorch", precision=precision)
-    subject: Any = SimpleNamespace(cell=cell, team=None)
+    subject: Any = SimpleNamespace(cell=cell, team=None, spec=specification("cifar100_cnn"))
     evidence = Evidence(subject, lambda **message: None, whole=whole, replays=False)
     evidence.last(training, loader, batches(specification("cifar100_cnn"), BATCH))
     assert bool(evidence.replay) == whole

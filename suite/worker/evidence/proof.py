@@ -114,12 +114,8 @@ class Asked(dict[str, Array]):
         """The tensor that was asked for last, for the beginning of an error's line; empty if none was."""
         if not self.last:
             return ""
-        shape = (
-            f"{super().__getitem__(self.last).shape} in the spec"
-            if self.last in self
-            else "which the spec does not have"
-        )
-        return f"tensor {self.last}, {shape}: "
+        shapes = {name: f"{array.shape} in the spec" for name, array in super().items()}
+        return f"tensor {self.last}, {shapes.get(self.last, 'which the spec does not have')}: "
 
 
 class _Stages:
