@@ -25,7 +25,7 @@ from tests.published import RESULTS, RUNS
 
 STORED = GOLDEN / "figures.json"
 #: Runs of one question that are set beside each other, besides each run by itself.
-TOGETHER = (("0005_cpu", "0031_cpu"), ("0011_cpu_cnn", "0023_compiled"))
+TOGETHER = (("0005_cpu", "0032_cpu"), ("0011_cpu_cnn", "0023_compiled"))
 
 #: Cut from runs that are not published.
 RECORDED = ("noisy.jsonl", "settings.jsonl")

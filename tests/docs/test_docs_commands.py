@@ -192,7 +192,7 @@ def test_python_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert "```python" in (ROOT / ELSEWHERE[block.page.name]).read_text(), "the test that runs this block is gone"
         return
     if "launches.csv" in block.text:
-        table = pandas.read_csv(ROOT / "results" / "0002_smoke" / "launches.csv")
+        table = pandas.read_csv(ROOT / "results" / "0025_evidence" / "launches.csv")
         table.to_csv(tmp_path / "launches.csv")
         table.to_parquet(tmp_path / "launches.parquet")
     monkeypatch.chdir(tmp_path)

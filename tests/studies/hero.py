@@ -20,7 +20,7 @@ from suite.report.plots.kinds.hero import hero
 from suite.report.tables.frame import table
 
 #: The run with throughput of both workloads in full size.
-RUNS = ("0031_cpu",)
+RUNS = ("0032_cpu",)
 STORAGE = Path("results/runs")
 OUTPUT = Path("docs/hero.png")
 

@@ -21,7 +21,7 @@ from suite.record.record import Phase, Record
 from tests.published import RESULTS, numbered
 from tests.studies.tune import written
 
-RUN = "0031"
+RUN = "0032"
 PAGE, MARK = RESULTS / "README.md", "launch costs"
 PARTS = ("start", "first step", "train windows", "other windows", "evidence", "rest", "all")
 

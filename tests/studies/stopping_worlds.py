@@ -127,7 +127,7 @@ DISTURBANCES: dict[str, Disturbance] = {
     "two speeds of JAX alone": _two_speeds,
 }
 #: The runs whose noise is disturbed: a quiet one, an ordinary one, and the noisiest.
-DISTURBED = ("0005", "0031", "0017")
+DISTURBED = ("0005", "0032", "0017")
 
 
 def _redraw(residuals: Values, shape: tuple[int, int], draws: np.random.Generator) -> Values:
