@@ -18,7 +18,7 @@ from tests.published import numbered
 from tests.records import HOSTILE
 
 #: A run of each kind: throughput, with a monitor's readings, and trained to its end.
-RUNS = [numbered(number) for number in ("0002", "0005", "0006")]
+RUNS = [numbered(number) for number in ("0025", "0005", "0006")]
 
 
 def test_the_settings_of_a_cell_are_all_there() -> None:

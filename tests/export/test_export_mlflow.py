@@ -89,7 +89,7 @@ def test_an_export_that_was_interrupted_goes_on(mlflow_server: str, tmp_path: Pa
 
 
 def test_a_report_goes_to_the_run_of_the_session(mlflow_server: str, tmp_path: Path) -> None:
-    out = export("mlflow", "0002_smoke", "--to", mlflow_server)
+    out = export("mlflow", "0033_busy", "--to", mlflow_server)
     assert " files of the report: " in out
     client, session, nested = found(mlflow_server, "20261121T041909-2678")
     assert len(nested) == 12

@@ -70,7 +70,7 @@ def test_a_file_of_the_user_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_a_real_server_answers_from_a_backfilled_run(tmp_path: Path, prometheus: str) -> None:
-    export("prometheus", "0002_smoke", "--to", tmp_path / "to")
+    export("prometheus", "0033_busy", "--to", tmp_path / "to")
     (timed,) = (tmp_path / "to").glob("*.openmetrics")
     (text,) = (tmp_path / "to").glob("*.prom")
     checked = subprocess.run(

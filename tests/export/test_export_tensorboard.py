@@ -73,7 +73,7 @@ def test_scalars_steps_moments_and_settings_are_read_back(tmp_path: Path) -> Non
 
 
 def test_plots_of_a_report_are_images(tmp_path: Path) -> None:
-    export("tensorboard", "0002_smoke", "--to", tmp_path)
+    export("tensorboard", "0033_busy", "--to", tmp_path)
     (run,) = tmp_path.iterdir()
     assert "report/hero" in read(run)["report"]["images"]
 

@@ -270,13 +270,11 @@ def test_deep_lines_are_refused(original: Contents, lines: list[Line], tmp_path:
 #: What the oldest version did not record, and rules need: what was typed, the digest of the cells, the seconds of a
 #: launch, and the cores of its host.
 OLDEST = {"complete", "order", "stopping", "one run"}
-#: The published runs that a rule refuses, and that rule. It is true of all: 0002 to 0009 are of that version, which did
+#: The published runs that a rule refuses, and that rule. It is true of all: 0005 to 0009 are of that version, which did
 #: not record TensorFlow's either, as its wheel calls itself by another name; 0011 is half of a run.
 REFUSED = {
-    "0002_smoke": OLDEST | {"ledger", "versions", "protocol", "device"},
     "0005_cpu": OLDEST | {"versions", "protocol"}, "0006_accuracy_imdb": OLDEST | {"versions", "protocol"},
     "0009_accuracy_cnn_small": OLDEST, "0011_cpu_cnn": {"complete", "order"},
-    "0031_cpu": {"stopping"},  # it ended by an earlier correction, which decided one comparison more
 }  # fmt: skip
 
 
