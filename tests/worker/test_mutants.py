@@ -124,8 +124,8 @@ def test_the_page_shows_what_was_planted_where_and_what_survives(mutant: Mutant)
     text = page(judged, 2, 3, datetime(2026, 1, 2, tzinfo=UTC))
     assert "1 of 2 (50.0%) mutants are noticed by the record alone" in text
     assert "- loop, jax: rests now and then: nobody looks" in text
-    assert "\n### layout\n\n- channels flattened first: cifar100_cnn (pytorch)\n" in text
-    assert "- rests now and then: imdb_lstm (jax *survives*)\n" in text
+    assert "\n### layout\n\n- cifar100_cnn (pytorch): channels flattened first\n" in text
+    assert "- imdb_lstm (jax *survives*): rests now and then\n" in text
     assert "Of the catalogue 3 more were not run" in text
     assert "2026-01-02" in text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import textwrap
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
@@ -18,14 +19,13 @@ PACKAGES = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "flax", "op
 HEAD = """\
 # Mutants: planted differences
 
-Each difference is of a kind that has spoiled published comparisons. The study plants it in one framework at a time,
-rehearses the launch in one process with the worker's own steps (size small, batch 16, synthetic data), and compares it
-with the unchanged launches of the other two frameworks, as `suite.compare` does.
+Each difference is of a kind that has spoiled published comparisons. It is planted in one framework at a time. A launch
+rehearsed in one process with the worker's own steps (size small, batch 16, synthetic data) is compared with unchanged
+launches of the other two, as by `suite.compare`.
 
-A part of the evidence *notices* a mutant if the verdict is `differs` although all other evidence is that of an
-unchanged launch. *refused*: the launch itself fails, because its probes find another precision or another network.
-[Proof of identity](identity.md) explains the parts (*last* is the replay and the batches at random positions, *scored*
-the accuracy) and what the shares mean.
+A part of the [evidence](identity.md) *notices* a mutant if the verdict is `differs` although all other evidence is that
+of an unchanged launch. *refused*: the launch fails, because its probes find another precision or network. *last* is the
+replay and the batches at random positions, *scored* the accuracy.
 
 Written by `python -m tests.studies.mutants --write docs/mutants.md`.
 """
@@ -77,14 +77,14 @@ def _conditions(written: datetime) -> list[str]:
         except PackageNotFoundError:
             continue
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    return [f"{written:%Y-%m-%d}; {machine}; {', '.join(installed)}."]
+    return textwrap.wrap(f"{written:%Y-%m-%d}; {machine}; {', '.join(installed)}.", 120, break_on_hyphens=False)
 
 
 def _survivors(judged: Mapping[Mutant, Judgement]) -> list[str]:
     alive = [mutant for mutant, judgement in judged.items() if not judgement.killed]
     if not alive:
         return []
-    lines = [f"- {mutant.kind}, {mutant.id}: {mutant.survives or 'not explained'}" for mutant in alive]
+    lines = [_bullet(f"{mutant.kind}, {mutant.id}: {mutant.survives or 'not explained'}") for mutant in alive]
     return ["## Survivors", "", *lines, ""]
 
 
@@ -96,22 +96,28 @@ def _parts(judged: Mapping[Mutant, Judgement]) -> list[str]:
 
 
 def _all(judged: Mapping[Mutant, Judgement]) -> list[str]:
-    """A line per difference, under its kind: in which workloads, and there in which frameworks, it was planted."""
+    """Under each kind, the differences by where they were planted: workloads, and frameworks if not in all."""
     kinds: dict[str, dict[str, dict[str, dict[str, str]]]] = {}
     for mutant, judgement in judged.items():
         workloads = kinds.setdefault(mutant.kind, {}).setdefault(mutant.name, {})
         words = mutant.framework if judgement.killed else f"{mutant.framework} *survives*"
         workloads.setdefault(mutant.workload, {})[mutant.framework] = words
-    lines = ["## All mutants", "", "Difference, workload, and the frameworks that it was planted in."]
+    lines = ["## All mutants", "", "Where they were planted (in all three frameworks unless some are named), and what."]
     for kind, names in kinds.items():
         lines += ["", f"### {kind}", ""]
+        places: dict[str, list[str]] = {}
         for name, workloads in names.items():
-            places = [f"{workload} ({_frameworks(words)})" for workload, words in workloads.items()]
-            lines.append(f"- {name}: {', '.join(places)}")
+            place = ", ".join(f"{workload}{_frameworks(words)}" for workload, words in workloads.items())
+            places.setdefault(place, []).append(name)
+        lines += [_bullet(f"{place}: {'; '.join(planted)}") for place, planted in places.items()]
     return lines
+
+
+def _bullet(text: str) -> str:
+    return textwrap.fill(f"- {text}", 120, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _frameworks(words: Mapping[str, str]) -> str:
     if all(words.get(each) == each for each in FRAMEWORKS):
-        return "all"
-    return ", ".join(words[each] for each in FRAMEWORKS if each in words)
+        return ""
+    return f" ({', '.join(words[each] for each in FRAMEWORKS if each in words)})"
