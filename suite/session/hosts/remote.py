@@ -158,7 +158,7 @@ class Remote:
 
 
 def begin_host(remote: Remote) -> Remote:
-    """The host, once it has begin_host; one that does not begin is given back."""
+    """The host, once it has begun; one that does not begin is given back."""
     try:
         remote.begin()
     except BaseException:
