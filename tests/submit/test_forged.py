@@ -11,6 +11,7 @@ from suite.analysis.records.load import LoadError, load
 from suite.plan.measuring import SEQUENTIAL
 from suite.submit.contents import Contents
 from suite.verify.rule import FAILED, PASSED, WARNING
+from tests.published import RUNS
 from tests.submit import tampering
 from tests.submit.forging import (
     READINGS,
@@ -166,3 +167,22 @@ def test_of_a_try_that_failed_both_read_the_last(original: Contents, lines: list
     loaded = load([forged("a few tries that failed", original, lines, tmp_path / "a.bundle")])
     assert {launch.record.outcome.status for launch in loaded.launches} == {"ok"}
     assert len(loaded.launches) == len(original.records)
+
+
+def test_a_bundle_changes_nothing_of_a_run_that_another_file_has(original: Contents, tmp_path: Path) -> None:
+    """It may hold the same launches, and neither others nor further ones, whichever file comes first."""
+    run = RUNS["0025_evidence"]
+    same = tampering.bundle(tmp_path / "same.bundle", original, original.lines)
+    own = load([run])
+    assert load([run, same]) == own
+    assert [each.record for each in load([same, run]).launches] == [each.record for each in load([same]).launches]
+    faster, further = scaled(0.5, jax), lambda line: line.update(launch=line["launch"] + 70)
+    for at, change in enumerate([lambda line: faster([{}, line], {}), further]):
+        lines = json.loads(json.dumps(original.lines))
+        for line in jax(lines):
+            line["started"] = f"2026-12{line['started'][7:]}"
+            change(line)
+        stranger = tampering.bundle(tmp_path / f"{at}.bundle", original, chained(lines))
+        for paths in ([run, stranger], [stranger, run]):
+            with pytest.raises(LoadError, match="compare them apart"):
+                load(paths)
