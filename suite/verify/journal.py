@@ -23,6 +23,8 @@ Item = TypeVar("Item")
 
 #: The tries that failed and were made again, over all launches, at most.
 TRIES_MOST = 1 / 3
+#: A try that had not begun, since its framework could not be imported, took at most this share of the next one's time.
+SOON = 0.5
 #: A launch of a run takes so many times as long as any other at most, where none starts after it.
 TAKES_MOST = 2.0
 
@@ -79,7 +81,7 @@ def _check_tries(run: Submission) -> Iterator[Problem]:
             yield Problem(FAILED, f"{after.key} was measured again, though it had not failed", AGAIN)
         elif after.resumed <= before.resumed or after.started <= before.started:
             yield Problem(FAILED, f"{after.key} was tried again, and the run had not been resumed", AGAIN)
-        elif before.outcome.status in MAY_PASS:  # else it had not begun
+        elif before.outcome.status in MAY_PASS or before.run["took_s"] > SOON * after.run["took_s"]:
             failed[before.cell.id] += 1
     if count := failed.total():
         ((cell, most),) = failed.most_common(1)

@@ -194,3 +194,31 @@ def one(lines: list[Line]) -> list[Line]:
 
 def all_of_them(lines: list[Line]) -> list[Line]:
     return lines[1:]
+
+
+def applied(**changes: Any) -> Forge:
+    """All launches hold their settings as applied, those of JAX with changes; a value of ... is left out."""
+
+    def forge(lines: list[Line], _: dict[str, Any]) -> None:
+        for line in ok(lines):
+            cell = Cell.from_json(line["cell"])
+            values = vars(cell) | {"loader": cell.loader.id} | (changes if cell.framework == "jax" else {})
+            said = {name: value for name, value in values.items() if value is not ...}
+            line["settings"] = line["settings"] | {"applied": said}
+
+    return forge
+
+
+def unimportable(lines: list[Line], run: dict[str, Any]) -> None:
+    """Tries that took as long as a launch, and are said to have had no framework."""
+    again(9)(lines, run)
+    for line, after in zip(lines[1:10], lines[10:19], strict=True):
+        line["outcome"] = {"status": "unsupported", "reason": "it cannot be imported (ImportError)"}
+        each(line, "run.took_s", after["run"]["took_s"])
+
+
+def unseen(lines: list[Line], _: dict[str, Any]) -> None:
+    """The parent saw the start of all launches but those of JAX."""
+    for line in ok(lines):
+        started = {"startup": [sum(line["startup"].values())]} if line["cell"]["framework"] != "jax" else {}
+        each(line, "ledger.seen_s", line["ledger"]["seen_s"] | started)

@@ -19,6 +19,7 @@ from tests.submit.forging import (
     again,
     all_of_them,
     another_order,
+    applied,
     busy_before_there_were_readings,
     busy_without_a_word,
     every_host,
@@ -36,6 +37,8 @@ from tests.submit.forging import (
     scaled,
     slow_dropped,
     slower_clock,
+    unimportable,
+    unseen,
     unwatched,
     weak_gpu,
 )  # fmt: skip
@@ -50,7 +53,12 @@ FORGED: dict[str, tuple[Forge, str, str]] = {
     "a try that failed in the same session": (again(1, resumed=False), FAILED, "complete"),
     "tries that failed until all were fast": (again(9), FAILED, "complete"),
     "a few tries that failed": (again(2), WARNING, "complete"),
+    "tries that took as long, and had no framework": (unimportable, FAILED, "complete"),
     # Fields that are left out, or are something else.
+    "an eager run as a compiled one": (applied(compile="eager"), FAILED, "evidence"),
+    "a precision that nothing read back": (applied(precision=...), FAILED, "evidence"),
+    "settings as applied of one framework": (launches_say("settings.applied", {}, jax), FAILED, "evidence"),
+    "no start of one framework's by the parent's clock": (unseen, FAILED, "clock"),
     "a search that there was not": (slow_dropped, FAILED, "complete"),
     "a search, in the journal alone": (lambda lines, _: lines[0]["run"].update(search={}), FAILED, "complete"),
     "no number of launches": (run_says(launches=...), FAILED, "complete"),
@@ -103,6 +111,10 @@ FORGED: dict[str, tuple[Forge, str, str]] = {
     "a run that began after its launches": (run_says(started="2026-11-25T20:18:43+00:00"), FAILED, "one run"),
     "times of nowhere": (lambda lines, _: lines[3].update(started=lines[3]["started"][:19]), FAILED, "one run"),
     "a processor called H100": (launches_say("environment.machine.cpu", "NVIDIA H100 80GB HBM3"), FAILED, "device"),
+    "a processor called RTX": (launches_say("environment.machine.cpu", "NVIDIA RTX 6000 Ada"), FAILED, "device"),
+    "a processor that throttled as GPUs do": (
+        launches_say("flags", ["throttled", "disturbed"], one), FAILED, "protocol"
+    ),
     "a processor's figures as a GPU's": (weak_gpu, FAILED, "device"),
     "a GPU that ran what is built for none": (gpu_with_packages_of_a_cpu, FAILED, "versions"),
     "a GPU that no driver showed": (unwatched, WARNING, "device"),
@@ -152,6 +164,22 @@ def test_the_run_that_they_are_made_of_passes(original: Contents, lines: list[Li
     # Medians of two launches were high, the list of all packages was not kept then, and two launches are no test.
     kinds = {name: answer.kind for name, answer in answers.items() if answer.kind != PASSED}
     assert kinds == {"versions": WARNING, "protocol": WARNING}
+
+
+def test_settings_that_were_applied_as_asked_pass(original: Contents, lines: list[Line], tmp_path: Path) -> None:
+    applied()(lines, {})
+    assert said(tampering.bundle(tmp_path / "a.bundle", original, chained(lines)))["evidence"].kind == PASSED
+
+
+def test_a_training_to_its_end_says_when_it_trained(tmp_path: Path) -> None:
+    made = honest("0009_accuracy_cnn_small", tmp_path)
+    lines = json.loads(json.dumps(made.lines))
+    for line in ok(lines):
+        line["ledger"] = {"delivered": 1}
+        line["phases"]["train"].pop("span", None)
+        line["phases"]["train"].pop("spans", None)
+    answer = said(tampering.bundle(tmp_path / "a.bundle", made, chained(lines)))["clock"]
+    assert (answer.kind, "both clocks" in answer.why) == (FAILED, True)
 
 
 @pytest.mark.parametrize("what", ["a made-up figure before a crash", "a launch measured again, as it was slow"])
