@@ -100,6 +100,8 @@ def versions(run: Submission) -> Iterator[Problem]:
         about = FRAMEWORKS[framework]
         name = next((name for name in map(canonicalize_name, about.distributions) if name in packages), "")
         number = packages.get(name, "")
+        if any(len(_packages(each)) < len(each.environment["packages"]) for each in records):
+            yield Problem(FAILED, f"a launch of {framework} names a package twice", MEASURE)
         if any(_packages(each) != packages for each in records):
             yield Problem(FAILED, f"the versions of {framework} changed within the run", "measure again")
         elif not number:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from statistics import median
+from typing import Any
 
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted, problems
@@ -157,8 +158,11 @@ def _find_unseen(run: Submission) -> Iterator[Problem]:
     counted = [(record, record.ledger.seen_s) for record in run.ok if record.ledger]
     every = {name for _, seen_s in counted for name in seen_s}
     for record, seen_s in counted:
-        course = record.course
-        shown = {"startup": record.startup, "compile": record.compile_s, "first_step": record.first_step_s}
+        course, found = record.course, record.inference
+        shown: dict[str, Any] = {"startup": record.startup, "compile": record.compile_s}
+        shown["first_step"] = record.first_step_s
+        if found:
+            shown |= dict.fromkeys(("first_batch", "first_request", "requests"), found) | {"decode": found.decoded}
         if course and len(course.epochs) > max(course.resumed_at, default=0):
             shown |= dict.fromkeys(("epoch", "evaluated"), course.epochs)
             if not seen_s.get("train") or not record.phases["train"].spans:

@@ -108,6 +108,9 @@ def _check_asked(run: Submission) -> Iterator[Problem]:
 
 def _check_repeats(run: Submission) -> Iterator[Problem]:
     """A launch that takes the place of another is due by what the other's readings say, and every due one is there."""
+    sessions = {(record.resumed, bool(record.run.get(REPEATS))) for record in run.ended}
+    if len(sessions) > len({session for session, _ in sessions}):
+        yield Problem(FAILED, "launches of one session do not agree on whether disturbed ones are made again", AGAIN)
     ranked = sorted(run.launches.values(), key=lambda record: (record.block, record.is_repeat, record.launch))
     expected = [record for record in ranked if not record.is_repeat]
     places = {(record.cell, REPEAT + record.launch) for record in expected if is_repeatable(record, _repeats(run))}
