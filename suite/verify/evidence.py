@@ -9,8 +9,9 @@ from typing import Any
 
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted, problems
+from suite.catalog.metrics import within
 from suite.catalog.settings import SETTINGS
-from suite.plan.cell import Cell, Loader
+from suite.plan.cell import AUTO, Cell, Loader
 from suite.record.disturbance import is_disturbed
 from suite.record.record import Record
 from suite.verify.rule import FAILED, MEASURE, WARNING, Problem, Submission
@@ -114,6 +115,11 @@ def same(run: Submission) -> Iterator[Problem]:
 
 def ledger(run: Submission) -> Iterator[Problem]:
     """Every step, batch and second is accounted for, and no rate is beyond the device's."""
+    for record in run.ok:
+        tries = record.settings.get("batch_search")
+        found = isinstance(tries, list) and any(within(each, "status") == "ok" for each in tries)
+        if record.cell.batch == AUTO and not found:
+            yield Problem(FAILED, f"no search of {record.key} found its {record.effective_batch} samples", MEASURE)
     rows = {row.key: row.ok for each in run.groups for row in each.rows}
     for key, words in find_unaccounted(rows).items():
         found = [record for record in rows[key] if problems(record)] or rows[key]

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from suite.plan.cell import Cell
+from suite.plan.cell import AUTO, Cell
 from suite.session.resume import cells_digest
 from tests.submit import tampering
 from tests.submit.tampering import Line, of_cell, ok
@@ -235,3 +235,12 @@ def named_twice(line: Line) -> dict[str, str]:
     """Packages in another spelling first, which is what a page shows."""
     packages = line["environment"]["packages"]
     return {next(iter(packages)).upper(): "99.0", **packages}
+
+
+def searched(lines: list[Line], run: dict[str, Any]) -> None:
+    """JAX's batches were searched for, as it seems, and are twice as large."""
+    for line in of_framework(lines):
+        cell = Cell.from_json(line["cell"])
+        line["cell"] = cell.but(batch=AUTO).to_json()
+        line["settings"] = line["settings"] | {"effective_batch": 2 * cell.effective_batch}
+    both(lines, run, cells=cells_digest(Cell.from_json(line["cell"]) for line in lines[1:]))
