@@ -111,8 +111,9 @@ def _stay_writable() -> list[Output]:
         if stream is getattr(sys, f"__{name}__") and isinstance(stream, io.TextIOWrapper):
             stream.flush()
             output = Output(stream.fileno(), "w", closefd=False)
+            errors = "replace" if name == "stdout" else stream.errors  # a dash ends no command in an ASCII terminal
             text = io.TextIOWrapper(
-                io.BufferedWriter(output), stream.encoding, stream.errors, line_buffering=stream.line_buffering
+                io.BufferedWriter(output), stream.encoding, errors, line_buffering=stream.line_buffering
             )
             setattr(sys, name, text)
             outputs.append(output)

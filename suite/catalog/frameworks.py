@@ -19,10 +19,11 @@ MEMORY_FRACTION = 0.95
 #: of matrices, memory, CUDA, communication, NumPy, Python itself. Each framework names its own as `Framework.reads`.
 READ_BY_ALL = (
     "BLIS_", "CUBLAS", "CUDA_", "CUDNN_", "CUFFT_", "CUPTI_", "CUSOLVER_", "CUSPARSE", "CUTENSOR_", "DALI_",
-    "DNNL_", "FI_", "GLIBC_TUNABLES", "GLOO_", "GOMP_", "GOTO_", "IPEX_", "JEMALLOC_", "KMP_", "LD_", "MALLOC_",
-    "MIMALLOC_", "MKL_", "NCCL_", "NPY_", "NUMEXPR_", "NUMPY_", "NVIDIA_", "NVSHMEM_", "OMP_", "ONEDNN_", "OPENBLAS_",
-    "PYTHONDEVMODE", "PYTHONHASHSEED", "PYTHONMALLOC", "PYTHONOPTIMIZE", "PYTHON_CPU_COUNT", "PYTHON_GIL", "PYTHON_JIT",
-    "RDMAV_", "TBB_", "TCMALLOC_", "UCX_", "VECLIB_",
+    "DNNL_", "FI_", "GLIBC_TUNABLES", "GLOO_", "GOTO_", "HUGETLB_", "IPEX_", "JEMALLOC_", "LD_", "MALLOC_",
+    "MIMALLOC_", "NCCL_", "NPY_", "NUMEXPR_", "NUMPY_", "NVIDIA_", "NVSHMEM_", "OMP_", "ONEDNN_", "OPENBLAS_",
+    "PYTHONDEVMODE", "PYTHONHASHSEED", "PYTHONMALLOC", "PYTHONOPTIMIZE", "PYTHONPERFSUPPORT", "PYTHONTRACEMALLOC",
+    "PYTHON_CPU_COUNT", "PYTHON_GIL", "PYTHON_JIT", "PYTHON_PERF_JIT_SUPPORT", "RDMAV_", "TBB_", "TCMALLOC_", "UCX_",
+    "VECLIB_",
 )  # fmt: skip
 
 #: Strategies that are known by name.
@@ -101,8 +102,9 @@ PYTORCH = Framework(
     package="torch", build_pattern=r"^cuda\b[^=\n]*=\s*['\"]",
     distributions=("torch",), companions=("triton", "lightning"), keras_backend="torch",
     reads=(
-        "AOT", "ATEN_", "DEEPSPEED_", "DS_", "DTENSOR_", "HALIDE_", "INDUCTOR_", "KINETO_", "PL_", "PT2_",
-        "PYTORCH_", "TORCH", "TRITON_",
+        "AOT", "ATEN_", "DEEPSPEED_", "DISABLE_ADDMM_CUDA_LT", "DS_", "DTENSOR_", "GOMP_", "HALIDE_", "INDUCTOR_",
+        "KINETO_", "KMP_", "LRU_CACHE_CAPACITY", "MKL_", "PL_", "PT2_", "PYTORCH_", "THP_MEM_ALLOC_ENABLE", "TORCH",
+        "TRITON_",
     ),
     oldest="2.6.0", release="torch=={}", cuda_release="torch=={}", wheels="torch",
 )  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import io
 import sys
 import tempfile
 from argparse import Namespace
@@ -45,8 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _compare(options: Namespace) -> int:
     """Compare the runs of a command line; returns the exit status."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a dash must not end a comparison in an ASCII terminal
     try:
         paths, notes = find(options.run, options.storage)
         submitted = " ".join(bundles.check(path) for path in paths if options.publish and bundles.is_bundle(path))

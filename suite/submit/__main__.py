@@ -69,7 +69,11 @@ def name_of(made: Contents) -> str:
 
 
 def _agrees() -> bool:
-    return sys.stdin.isatty() and input("write it? [y/N] ").strip().lower() in ("y", "yes")
+    """Whether somebody at a terminal says so; closed input is no, as is its end by Ctrl-D."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return False
+    print("write it? [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

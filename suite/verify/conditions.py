@@ -19,6 +19,7 @@ from suite.catalog.metrics import within
 from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL
 from suite.record.disturbance import (
     DISTURBED,
+    GPU_FLAGS,
     OTHERS_MOST,
     STALLS,
     TAKES,
@@ -40,7 +41,9 @@ from workloads.spec import WORKLOADS, specification
 #: A measured matrix peak over that of its kind, at most, and of a GPU at least: processors do less.
 PEAK_MOST, PEAK_LEAST = 1.4, 0.1
 #: What a processor is not called; some have a Radeon inside, and say so.
-GPU_NAME = re.compile(r"geforce|tesla|quadro|\b([AHV]100|[BH]200|L40S?)\b", re.IGNORECASE)
+GPU_NAME = re.compile(
+    r"geforce|tesla|quadro|\b(RTX|GTX|TITAN|[AHPV]100|[AH]800|H20|G?[BH][123]00|L40?S?|MI\d{3}X)\b", re.IGNORECASE
+)
 IDLE = "measure on an idle machine"
 #: How far the share of the cores that others took may be from the mean of its lines over time, which have rounded and
 #: thinned points, and from so many points on.
@@ -97,6 +100,8 @@ def versions(run: Submission) -> Iterator[Problem]:
         about = FRAMEWORKS[framework]
         name = next((name for name in map(canonicalize_name, about.distributions) if name in packages), "")
         number = packages.get(name, "")
+        if any(len(_packages(each)) < len(each.environment["packages"]) for each in records):
+            yield Problem(FAILED, f"a launch of {framework} names a package twice", MEASURE)
         if any(_packages(each) != packages for each in records):
             yield Problem(FAILED, f"the versions of {framework} changed within the run", "measure again")
         elif not number:
@@ -168,7 +173,9 @@ def _disturbances(run: Submission) -> Iterator[Problem]:
         disturbed, read, why = is_disturbed(record), has_readings(record), ""
         stored = within(record.metrics, "host", "disturbance") or {}
         taken = sum(stored.get(name, 0.0) for name in ("others_share", "steal_share"))
-        if disturbed and DISTURBED not in record.flags and read:
+        if record.settings["device"] == "cpu" and (odd := sorted(GPU_FLAGS.keys() & {*record.flags})):
+            why = f"trained on no GPU, and is flagged as {odd[0]}"
+        elif disturbed and DISTURBED not in record.flags and read:
             why = f"is not flagged, and its readings say: {find_disturbances(record)[0]}"
         elif DISTURBED in record.flags and not disturbed:
             why = "is flagged as disturbed, and none of its readings says so"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from statistics import median
+from typing import Any
 
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted, problems
-from suite.plan.cell import Cell
+from suite.catalog.metrics import within
+from suite.catalog.settings import SETTINGS
+from suite.plan.cell import AUTO, Cell, Loader
 from suite.record.disturbance import is_disturbed
 from suite.record.record import Record
 from suite.verify.rule import FAILED, MEASURE, WARNING, Problem, Submission
@@ -73,11 +76,26 @@ def check_plan(run: Submission) -> Iterator[Problem]:
             yield Problem(WARNING, f"{cell.id} lacks the evidence {missing}, which cells like it have", MEASURE)
     of_program: dict[str, Cell] = {}
     for record in run.ok:
+        if asked := _find_unapplied(record):
+            yield Problem(FAILED, f"{record.key} was to have {asked}, and its settings as applied say another", MEASURE)
         program = record.identity.program if record.identity else ""
         if program and (other := of_program.setdefault(program, record.cell)) != record.cell:
             yield Problem(FAILED, f"{record.key} has the program of {other.id}", MEASURE)
     if not of_program or not run.ok[0].ledger:
         yield Problem(WARNING, "it lacks evidence that this version takes", "measure again with this version")
+
+
+def _find_unapplied(record: Record) -> str:
+    """The setting that was not applied as the cell asks; empty if all were. Rule `versions` judges the release."""
+    applied = record.settings.get("applied")
+    as_chosen = ("release", "compile") if record.cell.interface == "keras-fit" else ("release",)
+    for name, setting in SETTINGS.items() if applied is not None else ():
+        value = getattr(record.cell, name)
+        asked = value.id if isinstance(value, Loader) else value
+        is_free = name in as_chosen or setting.leaves_open(asked)
+        if not is_free and applied.get(name, setting.default) != asked:
+            return f"{setting.title} {asked}"
+    return ""
 
 
 def _is_replayed(record: Record) -> bool:
@@ -97,6 +115,11 @@ def same(run: Submission) -> Iterator[Problem]:
 
 def ledger(run: Submission) -> Iterator[Problem]:
     """Every step, batch and second is accounted for, and no rate is beyond the device's."""
+    for record in run.ok:
+        tries = record.settings.get("batch_search")
+        found = isinstance(tries, list) and any(within(each, "status") == "ok" for each in tries)
+        if record.cell.batch == AUTO and not found:
+            yield Problem(FAILED, f"no search of {record.key} found its {record.effective_batch} samples", MEASURE)
     rows = {row.key: row.ok for each in run.groups for row in each.rows}
     for key, words in find_unaccounted(rows).items():
         found = [record for record in rows[key] if problems(record)] or rows[key]
@@ -111,6 +134,7 @@ def clock(run: Submission) -> Iterator[Problem]:
     if run.timed and not run.timed[0].phases["train"].spans:
         yield Problem(WARNING, "its launches do not say when their windows ran", "measure again with this version")
         return
+    yield from _find_unseen(run)
     of_cells: dict[tuple[Cell, str, str], list[float]] = {}
     for record in run.timed:
         busy = "contaminated" in record.flags or is_disturbed(record)
@@ -133,3 +157,21 @@ def clock(run: Submission) -> Iterator[Problem]:
         if (middle := median(shares)) > BETWEEN_MOST:
             yield Problem(FAILED, f"{middle:.1%} of the time of {name} of {cell.id} lies between windows{clock}, and "
                           f"{BETWEEN_MOST:.1%} is the most", MEASURE)  # fmt: skip
+
+
+def _find_unseen(run: Submission) -> Iterator[Problem]:
+    """The parent's clock saw of each launch what it saw of the others, and of a training to its end all of it."""
+    counted = [(record, record.ledger.seen_s) for record in run.ok if record.ledger]
+    every = {name for _, seen_s in counted for name in seen_s}
+    for record, seen_s in counted:
+        course, found = record.course, record.inference
+        shown: dict[str, Any] = {"startup": record.startup, "compile": record.compile_s}
+        shown["first_step"] = record.first_step_s
+        if found:
+            shown |= dict.fromkeys(("first_batch", "first_request", "requests"), found) | {"decode": found.decoded}
+        if course and len(course.epochs) > max(course.resumed_at, default=0):
+            shown |= dict.fromkeys(("epoch", "evaluated"), course.epochs)
+            if not seen_s.get("train") or not record.phases["train"].spans:
+                yield Problem(FAILED, f"{record.key} does not say when it trained by both clocks", MEASURE)
+        if unseen := [name for name, figure in shown.items() if figure and name in every and not seen_s.get(name)]:
+            yield Problem(FAILED, f"{record.key} has no {unseen[0]} by the parent's clock", MEASURE)

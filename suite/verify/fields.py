@@ -114,6 +114,7 @@ OF_LAUNCHES = {
     "metrics.host.cores": Field(OK, Positive),
     "metrics.host.disturbance": Field(OK, Readings, ALL_OR_NONE),
     "settings.device": Field(OK, Text),
+    "settings.applied": Field(OK, dict[str, Any], ALL_OR_NONE),
     "settings.peak_flops_per_s": Field(WHOLE, Positive),
 }
 

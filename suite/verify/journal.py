@@ -23,6 +23,8 @@ Item = TypeVar("Item")
 
 #: The tries that failed and were made again, over all launches, at most.
 TRIES_MOST = 1 / 3
+#: A try that had not begun, since its framework could not be imported, took at most this share of the next one's time.
+SOON = 0.5
 #: A launch of a run takes so many times as long as any other at most, where none starts after it.
 TAKES_MOST = 2.0
 
@@ -79,7 +81,7 @@ def _check_tries(run: Submission) -> Iterator[Problem]:
             yield Problem(FAILED, f"{after.key} was measured again, though it had not failed", AGAIN)
         elif after.resumed <= before.resumed or after.started <= before.started:
             yield Problem(FAILED, f"{after.key} was tried again, and the run had not been resumed", AGAIN)
-        elif before.outcome.status in MAY_PASS:  # else it had not begun
+        elif before.outcome.status in MAY_PASS or before.run["took_s"] > SOON * after.run["took_s"]:
             failed[before.cell.id] += 1
     if count := failed.total():
         ((cell, most),) = failed.most_common(1)
@@ -106,6 +108,9 @@ def _check_asked(run: Submission) -> Iterator[Problem]:
 
 def _check_repeats(run: Submission) -> Iterator[Problem]:
     """A launch that takes the place of another is due by what the other's readings say, and every due one is there."""
+    sessions = {(record.resumed, bool(record.run.get(REPEATS))) for record in run.ended}
+    if len(sessions) > len({session for session, _ in sessions}):
+        yield Problem(FAILED, "launches of one session do not agree on whether disturbed ones are made again", AGAIN)
     ranked = sorted(run.launches.values(), key=lambda record: (record.block, record.is_repeat, record.launch))
     expected = [record for record in ranked if not record.is_repeat]
     places = {(record.cell, REPEAT + record.launch) for record in expected if is_repeatable(record, _repeats(run))}

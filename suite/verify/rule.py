@@ -92,7 +92,7 @@ class Submission:
             RUN: [("the run", self.run), ("its journal", self.header)],
             EVERY: [(record.key, record) for record in self.ended],
             OK: [(record.key, record) for record in self.ok],
-            WHOLE: [(record.key, record) for record in self.ok if not is_lean(record)],
+            WHOLE: [(record.key, record) for record in self.ok if not (is_lean(record) and record.launch)],
         }
         fields = {f"run:{name}": (name, each) for name, each in OF_RUN.items()}
         fields |= {path: (path, each) for path, each in OF_LAUNCHES.items()}

@@ -33,7 +33,7 @@ RULES = (
     Rule(8, "copies", "No two processes take equal times", "a launch, or its evidence, copied or scaled",
          evidence.copies),
     Rule(9, "evidence", "What is not proved is not ranked", "evidence missing, or of another cell",
-         evidence.check_plan, launches="identity.program ledger"),
+         evidence.check_plan, launches="identity.program ledger settings.applied"),
     Rule(10, "same", "Only equal computations are compared", "a model, loader or optimizer that differs",
          evidence.same),
     Rule(11, "ledger", "Steps, batches and seconds add up", "work left out, rates beyond the device", evidence.ledger,
@@ -48,7 +48,7 @@ RULES = (
          conditions.versions, launches="environment.packages environment.digest settings.device"),
     Rule(16, "protocol", "Noise and load look like differences",
          "few launches, short windows, a busy machine, its flags edited", conditions.protocol,
-         "launches plan design background", "metrics.host.cores metrics.host.disturbance run.launches"),
+         "launches plan design background", "metrics.host.cores metrics.host.disturbance run.launches settings.device"),
     Rule(17, "device", "A kind of device has its peak", "another device under this name, a forged peak",
          conditions.device, launches="environment.machine settings.device settings.peak_flops_per_s run.host"),
 )  # fmt: skip

@@ -71,6 +71,8 @@ def _check_clock(records: Sequence[Record], begun: datetime) -> Iterator[Problem
         took_s, end_s = record.run["took_s"], searching_s + _find_end_s(record)
         if before and begin_s < last_s - SET_S:
             yield Problem(FAILED, f"{record.key} started before {before.key}, which ended before it", AGAIN)
+        elif before and is_first and begin_s < last_s + before.run["took_s"] - SET_S:
+            yield Problem(FAILED, f"{record.key} started while {before.key} of an earlier session ran", AGAIN)
         elif lag_s < -SET_S:
             why = f"the launches before {record.key} took {passed_s:.0f} s, and it started {-lag_s:.0f} s too early"
             yield Problem(FAILED, why, AGAIN)

@@ -128,6 +128,9 @@ def test_a_variable_that_one_framework_alone_reads_is_a_caveat() -> None:
     caveats = rows(compared(held), "ratio_caveat")
     assert caveats["tensorflow"].endswith("TF_NUM_INTEROP_THREADS 1, which pytorch does not read")
     assert caveats["jax"] == ""
+    held = [as_applied(each, 8, MKL_CBWR="COMPATIBLE") for each in records.launches()]
+    caveats = rows(compared(held), "ratio_caveat")
+    assert caveats["jax"].endswith("MKL_CBWR COMPATIBLE, which jax does not read")
 
 
 def test_records_without_settings_as_applied_keep_their_ratios() -> None:

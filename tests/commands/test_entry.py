@@ -92,6 +92,14 @@ def test_a_reader_that_has_left_is_no_error(module: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_letter_that_the_terminal_lacks_is_a_question_mark(tmp_path: Path) -> None:
+    path = tmp_path / "na\u00efve \u2026.bundle"
+    path.write_bytes(b"nonsense")
+    done = run("suite.verify", str(path), PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("na?ve ?.bundle\n")
+
+
 def test_a_command_goes_on_to_its_end_without_a_reader(tmp_path: Path) -> None:
     """Its files are written, and its exit status is its own."""
     code = (

@@ -76,6 +76,7 @@ def test_whatever_a_framework_or_a_library_reads_is_recorded_without_places_host
         "KMP_AFFINITY", "MKL_CBWR", "OPENBLAS_NUM_THREADS", "TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE",
         "TORCHINDUCTOR_MAX_AUTOTUNE", "GOMP_CPU_AFFINITY", "NPROC", "PJRT_NPROC", "GLIBC_TUNABLES", "KERAS_FLOATX",
         "NUMEXPR_NUM_THREADS", "LIBTPU_INIT_ARGS", "TRITON_INTERPRET", "CUBLASLT_LOG_LEVEL", "PYTHON_CPU_COUNT",
+        "PYTHONTRACEMALLOC", "PYTHONPERFSUPPORT", "HUGETLB_MORECORE", "LRU_CACHE_CAPACITY", "THP_MEM_ALLOC_ENABLE",
     )  # fmt: skip
     given = dict.fromkeys(changing, "1") | {"LD_PRELOAD": "/home/ada/lib/libtcmalloc.so"}
     places = (

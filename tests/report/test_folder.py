@@ -17,7 +17,7 @@ from suite.compare.__main__ import main
 from suite.record.record import Outcome
 from suite.report import plots
 from suite.report.format.text import no_formula
-from suite.report.html.folder import place_for, stage_files
+from suite.report.html.folder import INDEX, LAUNCHES, is_site, place_for, stage_files
 from suite.report.html.site import check
 from tests import records
 from tests.records import replace
@@ -139,3 +139,11 @@ def test_the_answer_is_printed_before_anything_is_drawn(
     run = records.save(tmp_path / "0001_a.json", records.launches())
     assert main([str(run), "--output", str(tmp_path / "out")]) == 0
     assert "Measured 3 times only" in said[0]
+
+
+def test_a_fifo_in_the_place_of_a_file_is_no_file_and_holds_up_nobody(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for path in (tmp_path / INDEX, tmp_path / "a" / LAUNCHES):
+        os.mkfifo(path)
+    assert not is_site(tmp_path)
+    assert place_for(tmp_path, "a", ["run-a"]) == tmp_path / "a-run-a"

@@ -155,8 +155,12 @@ def test_a_variable_or_the_running_interpreter_comes_before_tox(
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("CUDA_CACHE_PATH", "{}"), ("XLA_FLAGS", "--a=1 --xla_gpu_per_fusion_autotune_cache_dir={} --b=2")],
-)
+    [
+        ("CUDA_CACHE_PATH", "{}"), ("PYTHONPYCACHEPREFIX", "{}"), ("TORCH_EXTENSIONS_DIR", "{}"),
+        ("XLA_FLAGS", "--a=1 --xla_gpu_per_fusion_autotune_cache_dir={} --b=2"),
+        ("XLA_FLAGS", "--xla_gpu_kernel_cache_file={}/kernels"),
+    ],
+)  # fmt: skip
 def test_compiled_code_that_others_can_change_is_not_run(
     name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

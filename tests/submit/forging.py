@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from suite.plan.cell import Cell
+from suite.plan.cell import AUTO, Cell
 from suite.session.resume import cells_digest
 from tests.submit import tampering
 from tests.submit.tampering import Line, of_cell, ok
@@ -194,3 +194,53 @@ def one(lines: list[Line]) -> list[Line]:
 
 def all_of_them(lines: list[Line]) -> list[Line]:
     return lines[1:]
+
+
+def applied(**changes: Any) -> Forge:
+    """All launches hold their settings as applied, those of JAX with changes; a value of ... is left out."""
+
+    def forge(lines: list[Line], _: dict[str, Any]) -> None:
+        for line in ok(lines):
+            cell = Cell.from_json(line["cell"])
+            values = vars(cell) | {"loader": cell.loader.id} | (changes if cell.framework == "jax" else {})
+            said = {name: value for name, value in values.items() if value is not ...}
+            line["settings"] = line["settings"] | {"applied": said}
+
+    return forge
+
+
+def unimportable(lines: list[Line], run: dict[str, Any]) -> None:
+    """Tries that took as long as a launch, and are said to have had no framework."""
+    again(9)(lines, run)
+    for line, after in zip(lines[1:10], lines[10:19], strict=True):
+        line["outcome"] = {"status": "unsupported", "reason": "it cannot be imported (ImportError)"}
+        each(line, "run.took_s", after["run"]["took_s"])
+
+
+def unseen(lines: list[Line], _: dict[str, Any]) -> None:
+    """The parent saw the start of all launches but those of JAX."""
+    for line in ok(lines):
+        started = {"startup": [sum(line["startup"].values())]} if line["cell"]["framework"] != "jax" else {}
+        each(line, "ledger.seen_s", line["ledger"]["seen_s"] | started)
+
+
+def sessions(lines: list[Line], _: dict[str, Any]) -> None:
+    """Each launch is of a session of its own, and all began within a minute."""
+    for at, line in enumerate(lines[1:]):
+        each(line, "run.resumed", at + 1)
+        line["started"] = f"{lines[1]['started'][:14]}59:{at:02}+00:00"
+
+
+def named_twice(line: Line) -> dict[str, str]:
+    """Packages in another spelling first, which is what a page shows."""
+    packages = line["environment"]["packages"]
+    return {next(iter(packages)).upper(): "99.0", **packages}
+
+
+def searched(lines: list[Line], run: dict[str, Any]) -> None:
+    """JAX's batches were searched for, as it seems, and are twice as large."""
+    for line in of_framework(lines):
+        cell = Cell.from_json(line["cell"])
+        line["cell"] = cell.but(batch=AUTO).to_json()
+        line["settings"] = line["settings"] | {"effective_batch": 2 * cell.effective_batch}
+    both(lines, run, cells=cells_digest(Cell.from_json(line["cell"]) for line in lines[1:]))

@@ -92,6 +92,13 @@ def names(line: Line, number: int) -> None:
     line["cell"]["release"] = f"1.{number}.0"
 
 
+def tensors(line: Line, number: int) -> None:
+    """Evidence of another cell in each launch, of tensors that no other launch has."""
+    cells(line, number)
+    updates = {f"t{number}/{tensor}": 1e-3 for tensor in range(200)}
+    line["identity"] = {"losses": [1.0], "updates": updates, "program": f"p{number}"}
+
+
 def largest(path: Path, held: Held) -> Path:
     """As much in as many launches as a bundle may have, half of it in what has no schema."""
     each = LAUNCHES_TAKE // LINES_MOST
@@ -226,6 +233,7 @@ HOSTILE: dict[str, tuple[Callable[[Path, Held], Path], str]] = {
         p, h, LINES_MOST - 2, cells, design="sequential", budget_s=1e9), JUDGED),
     "as many blocks as launches": (lambda p, h: many(p, h, LINES_MOST - 2, blocks, repeats=True), JUDGED),
     "as many runs, hosts and releases": (lambda p, h: many(p, h, LINES_MOST - 2, names), JUDGED),
+    "tensors of its own in each launch": (lambda p, h: many(p, h, LINES_MOST - 2, tensors), JUDGED),
     "as many machines as launches": (lambda p, h: many(p, h, LINES_MOST - 2, machines), "schema"),
     "the largest file": (largest, JUDGED),
     # What the container is.

@@ -11,6 +11,7 @@ from suite.analysis.records.load import LoadError, load
 from suite.plan.measuring import SEQUENTIAL
 from suite.submit.contents import Contents
 from suite.verify.rule import FAILED, PASSED, WARNING
+from tests.published import RUNS
 from tests.submit import tampering
 from tests.submit.forging import (
     READINGS,
@@ -18,8 +19,10 @@ from tests.submit.forging import (
     again,
     all_of_them,
     another_order,
+    applied,
     busy_before_there_were_readings,
     busy_without_a_word,
+    each,
     every_host,
     first_alone,
     gpu_with_packages_of_a_cpu,
@@ -27,14 +30,19 @@ from tests.submit.forging import (
     launches_say,
     made_up,
     moved,
+    named_twice,
     of_framework,
     one,
     other_host,
     released,
     run_says,
     scaled,
+    searched,
+    sessions,
     slow_dropped,
     slower_clock,
+    unimportable,
+    unseen,
     unwatched,
     weak_gpu,
 )  # fmt: skip
@@ -49,7 +57,12 @@ FORGED: dict[str, tuple[Forge, str, str]] = {
     "a try that failed in the same session": (again(1, resumed=False), FAILED, "complete"),
     "tries that failed until all were fast": (again(9), FAILED, "complete"),
     "a few tries that failed": (again(2), WARNING, "complete"),
+    "tries that took as long, and had no framework": (unimportable, FAILED, "complete"),
     # Fields that are left out, or are something else.
+    "an eager run as a compiled one": (applied(compile="eager"), FAILED, "evidence"),
+    "a precision that nothing read back": (applied(precision=...), FAILED, "evidence"),
+    "settings as applied of one framework": (launches_say("settings.applied", {}, jax), FAILED, "evidence"),
+    "no start of one framework's by the parent's clock": (unseen, FAILED, "clock"),
     "a search that there was not": (slow_dropped, FAILED, "complete"),
     "a search, in the journal alone": (lambda lines, _: lines[0]["run"].update(search={}), FAILED, "complete"),
     "no number of launches": (run_says(launches=...), FAILED, "complete"),
@@ -57,6 +70,7 @@ FORGED: dict[str, tuple[Forge, str, str]] = {
     "no number of what was planned": (run_says(planned=...), FAILED, "complete"),
     "no digest of the cells": (run_says(cells=...), FAILED, "complete"),
     "a launch of which more were asked": (first_alone("run.launches", 6), FAILED, "complete"),
+    "a disturbed launch that need not be made again": (first_alone("run.repeats", True), FAILED, "complete"),
     "a launch that does not say how many were asked": (first_alone("run.launches", ...), FAILED, "complete"),
     "another order, and nothing typed": (another_order, FAILED, "order"),
     "what was typed as a text": (run_says(typed="--batch 32"), FAILED, "order"),
@@ -81,6 +95,18 @@ FORGED: dict[str, tuple[Forge, str, str]] = {
     "no FLOPs of one framework's training": (
         launches_say("workload.training_flops_per_sample", ..., jax), FAILED, "workload"
     ),
+    "a package under two names": (
+        lambda lines, _: [each(line, "environment.packages", named_twice(line)) for line in jax(lines)],
+        FAILED, "versions",
+    ),
+    "no peak, as if all launches timed training alone": (
+        lambda lines, _: [
+            launches_say("run.plan", {**lines[0]["run"]["plan"], "phases": ["train"]}, all_of_them)(lines, {}),
+            launches_say("settings.peak_flops_per_s", ...)(lines, {}),
+        ],
+        FAILED, "device",
+    ),
+    "a batch that no search found": (searched, FAILED, "ledger"),
     "no packages": (launches_say("environment.packages", {}), FAILED, "versions"),
     "packages as a list": (launches_say("environment.packages", ["jax==0.10.2"]), FAILED, "versions"),
     "a plan in words": (run_says(plan="3 windows"), FAILED, "one run"),
@@ -100,8 +126,13 @@ FORGED: dict[str, tuple[Forge, str, str]] = {
     "a run of the year 2099": (lambda lines, run: moved(lines, run, "2099"), FAILED, "one run"),
     "a run of the year 1": (lambda lines, run: moved(lines, run, "0001"), FAILED, "one run"),
     "a run that began after its launches": (run_says(started="2026-11-25T20:18:43+00:00"), FAILED, "one run"),
+    "every launch in a session of its own": (sessions, FAILED, "one run"),
     "times of nowhere": (lambda lines, _: lines[3].update(started=lines[3]["started"][:19]), FAILED, "one run"),
     "a processor called H100": (launches_say("environment.machine.cpu", "NVIDIA H100 80GB HBM3"), FAILED, "device"),
+    "a processor called RTX": (launches_say("environment.machine.cpu", "NVIDIA RTX 6000 Ada"), FAILED, "device"),
+    "a processor that throttled as GPUs do": (
+        launches_say("flags", ["throttled", "disturbed"], one), FAILED, "protocol"
+    ),
     "a processor's figures as a GPU's": (weak_gpu, FAILED, "device"),
     "a GPU that ran what is built for none": (gpu_with_packages_of_a_cpu, FAILED, "versions"),
     "a GPU that no driver showed": (unwatched, WARNING, "device"),
@@ -153,6 +184,22 @@ def test_the_run_that_they_are_made_of_passes(original: Contents, lines: list[Li
     assert kinds == {"versions": WARNING, "protocol": WARNING}
 
 
+def test_settings_that_were_applied_as_asked_pass(original: Contents, lines: list[Line], tmp_path: Path) -> None:
+    applied()(lines, {})
+    assert said(tampering.bundle(tmp_path / "a.bundle", original, chained(lines)))["evidence"].kind == PASSED
+
+
+def test_a_training_to_its_end_says_when_it_trained(tmp_path: Path) -> None:
+    made = honest("0009_accuracy_cnn_small", tmp_path)
+    lines = json.loads(json.dumps(made.lines))
+    for line in ok(lines):
+        line["ledger"] = {"delivered": 1}
+        line["phases"]["train"].pop("span", None)
+        line["phases"]["train"].pop("spans", None)
+    answer = said(tampering.bundle(tmp_path / "a.bundle", made, chained(lines)))["clock"]
+    assert (answer.kind, "both clocks" in answer.why) == (FAILED, True)
+
+
 @pytest.mark.parametrize("what", ["a made-up figure before a crash", "a launch measured again, as it was slow"])
 def test_what_the_checker_refuses_is_not_read_otherwise(
     what: str, original: Contents, lines: list[Line], tmp_path: Path
@@ -166,3 +213,22 @@ def test_of_a_try_that_failed_both_read_the_last(original: Contents, lines: list
     loaded = load([forged("a few tries that failed", original, lines, tmp_path / "a.bundle")])
     assert {launch.record.outcome.status for launch in loaded.launches} == {"ok"}
     assert len(loaded.launches) == len(original.records)
+
+
+def test_a_bundle_changes_nothing_of_a_run_that_another_file_has(original: Contents, tmp_path: Path) -> None:
+    """It may hold the same launches, and neither others nor further ones, whichever file comes first."""
+    run = RUNS["0025_evidence"]
+    same = tampering.bundle(tmp_path / "same.bundle", original, original.lines)
+    own = load([run])
+    assert load([run, same]) == own
+    assert [each.record for each in load([same, run]).launches] == [each.record for each in load([same]).launches]
+    faster, further = scaled(0.5, jax), lambda line: line.update(launch=line["launch"] + 70)
+    for at, change in enumerate([lambda line: faster([{}, line], {}), further]):
+        lines = json.loads(json.dumps(original.lines))
+        for line in jax(lines):
+            line["started"] = f"2026-12{line['started'][7:]}"
+            change(line)
+        stranger = tampering.bundle(tmp_path / f"{at}.bundle", original, chained(lines))
+        for paths in ([run, stranger], [stranger, run]):
+            with pytest.raises(LoadError, match="compare them apart"):
+                load(paths)

@@ -20,7 +20,7 @@ from suite.record import bundle as module
 from suite.record.bundle import LAUNCHES, LAUNCHES_TAKE
 from suite.verify.rules import verify
 from tests.documents import ROOT
-from tests.submit.hostile import HOSTILE, JUDGED, UNREADABLE, Held, blocks, cells, largest, many, names
+from tests.submit.hostile import HOSTILE, JUDGED, UNREADABLE, Held, blocks, cells, largest, many, names, tensors
 from tests.submit.tampering import Line, bundle, container, honest, members
 
 #: Bytes and seconds of the process that reads a file. An honest one takes 60 MB, most of it for what it imports.
@@ -134,7 +134,7 @@ def count_calls(path: Path) -> int:
     return calls
 
 
-@pytest.mark.parametrize("change", [cells, blocks, names])
+@pytest.mark.parametrize("change", [cells, blocks, names, tensors])
 def test_twice_as_many_launches_take_twice_as_long(
     change: Callable[[Line, int], None], held: Held, tmp_path: Path
 ) -> None:

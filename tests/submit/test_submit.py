@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import getpass
+import io
 import json
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +265,19 @@ def test_nothing_is_written_without_a_yes(
     printed = capsys.readouterr()
     assert "nothing was written" in printed.err
     assert "Example CPU 3000, 8 cores" in printed.out
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("keys", [None, b"", b"n\n", b"\xff\n"], ids=["closed", "ctrl-d", "no", "no-text"])
+def test_whatever_is_no_yes_writes_nothing(
+    keys: bytes | None, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where input is closed, or ends."""
+    stdin = keys if keys is None else io.TextIOWrapper(io.BytesIO(keys), errors="replace")
+    monkeypatch.setattr(sys, "stdin", stdin)
+    if stdin is not None:
+        monkeypatch.setattr(stdin, "isatty", lambda: True)
+    assert main(command) == 1
     assert not (tmp_path / "o").exists()
 
 

@@ -149,8 +149,11 @@ def _find_still(records: Sequence[Record]) -> frozenset[str]:
     still = set[str]()
     for name in ("float64", "fingerprint"):
         traces = [trace.updates for record in records if (trace := _identity(record).traces.get(name))]
-        most = {tensor: max(trace.get(tensor, 0.0) for trace in traces) for trace in traces for tensor in trace}
-        still |= {tensor for tensor, moved in most.items() if 0 < moved <= STILL * max(most.values())}
+        most: dict[str, float] = {}
+        for tensor, moved in (each for trace in traces for each in trace.items()):
+            most[tensor] = max(moved, most.get(tensor, 0.0))
+        largest = max(most.values(), default=0.0)
+        still |= {tensor for tensor, moved in most.items() if 0 < moved <= STILL * largest}
     return frozenset(still)
 
 
@@ -215,10 +218,12 @@ def _references(
 def _median(traces: Sequence[Trace], middle: Callable[[Iterable[float]], float]) -> Trace:
     """Element by element, over those that have the element."""
     steps = max(len(trace.losses) for trace in traces)
-    names = dict.fromkeys(name for trace in traces for name in trace.updates)
+    updates: dict[str, list[float]] = {}
+    for name, moved in (each for trace in traces for each in trace.updates.items()):
+        updates.setdefault(name, []).append(moved)
     return Trace(
         tuple(middle(trace.losses[i] for trace in traces if i < len(trace.losses)) for i in range(steps)),
-        {name: middle(trace.updates[name] for trace in traces if name in trace.updates) for name in names},
+        {name: middle(values) for name, values in updates.items()},
     )
 
 
@@ -228,11 +233,12 @@ def _deviation(
     """The largest relative deviations of losses and updates, and in words the first that is beyond the bounds."""
     if len(trace.losses) != len(reference.losses):
         return 0.0, 0.0, f"{len(trace.losses)} losses against {len(reference.losses)}"
-    missing = sorted(reference.updates.keys() ^ trace.updates.keys())
+    names, others = trace.updates, reference.updates
+    missing = next((each for one, two in ((others, names), (names, others)) for each in one if each not in two), "")
     if missing and name != "dropout":  # where a framework may not show a layer's input
-        return 0.0, 0.0, f"tensor {missing[0]} is not in all of them"
+        return 0.0, 0.0, f"tensor {missing} is not in all of them"
     losses = [relative(*pair) for pair in zip(trace.losses, reference.losses, strict=True)]
-    shared = [each for each in reference.updates if each in trace.updates and (each not in still or name == "dropout")]
+    shared = [each for each in names if each in others and (each not in still or name == "dropout")]
     updates = {tensor: relative(trace.updates[tensor], reference.updates[tensor]) for tensor in shared}
     return max(losses, default=0.0), max(updates.values(), default=0.0), _beyond(name, losses, updates, bounds)
 

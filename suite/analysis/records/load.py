@@ -117,10 +117,15 @@ def load(paths: Iterable[Path], *, whole: bool = False) -> Loaded:
     notes: list[str] = []
     runs: Runs = {}
     reader = Reader(whole)
+    first: dict[str, Path] = {}  # the file that had a run first
     for path in paths:
         conflicts: list[str] = []
         with _collector_off():
             for launch in _READERS.get(path.suffix, _read_saved)(path, notes, reader, runs):
+                holder = first.setdefault(launch.run, path)
+                if holder != path and SUFFIX in (holder.suffix, path.suffix):
+                    _refuse_another(path, holder, launch, launches.get(launch.key))
+                    continue
                 before = launches.setdefault(key := launch.key, launch)
                 if tried_again := before.source == launch.source and may_pass(before.record.outcome):
                     launches[key] = launch
@@ -133,6 +138,15 @@ def load(paths: Iterable[Path], *, whole: bool = False) -> Loaded:
                 )
         notes += conflicts
     return Loaded(tuple(launches.values()), tuple(clean(note) for note in notes), runs)
+
+
+def _refuse_another(path: Path, holder: Path, launch: Launch, held: Launch | None) -> None:
+    """Raise `LoadError` for another launch of a run that a bundle has, which says itself of what run it is."""
+    both = [each.record for each in (launch, held) if each]
+    figures = [(each.started, each.outcome.status, each.phases) for each in both]
+    if not may_pass(launch.record.outcome) and (not held or figures[0] != figures[1]):  # of a try, the last counts
+        why = f"{launch.record.key} of run {launch.run} is not what {holder.name} has of that run"
+        raise LoadError(clean(f"{path}: {why}: compare them apart"))
 
 
 def _read_saved(path: Path, notes: list[str], reader: Reader, runs: Runs) -> Iterator[Launch]:

@@ -35,6 +35,7 @@ from suite.report.tables.tidy import launch_frame, write_parquet
 from suite.report.tables.words import legend
 from suite.report.text.answer import answer
 from suite.report.text.why import explain_sides, is_profiled
+from workloads.data.files import regular
 
 LAUNCHES = "launches.csv"
 INDEX = "index.html"  # of a site, in the folder above
@@ -118,7 +119,8 @@ def _remove_empty(folder: Path) -> None:
 def is_site(folder: Path) -> bool:
     """Returns whether the folder has an index of reports."""
     try:
-        return MARK in (folder / INDEX).read_text(encoding="utf-8", errors="replace")[:2000]
+        with open(str(folder / INDEX), encoding="utf-8", errors="replace", opener=regular) as file:
+            return MARK in file.read(2000)
     except OSError:
         return False
 
@@ -225,7 +227,7 @@ def _runs_in(folder: Path) -> set[str] | None:
     except OSError:
         pass
     try:
-        with (folder / LAUNCHES).open(encoding="utf-8", newline="") as file:
+        with open(str(folder / LAUNCHES), encoding="utf-8", newline="", opener=regular) as file:
             return {row.get("run", "") for row in csv.DictReader(file)}
     except (OSError, ValueError, csv.Error):
         return set() if folder.is_dir() and any(folder.iterdir()) else None

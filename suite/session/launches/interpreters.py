@@ -18,8 +18,8 @@ from workloads.data.files import refuse_shared
 from workloads.data.progress import waiting
 
 #: Variables of compilers, and where they or a flag in them name a cache of theirs, whose code is run.
-COMPILERS = ("CUDA_", "JAX_", "NUMBA_", "PYTORCH_", "TF_", "TORCH", "TRITON_", "XLA_")
-_CACHE = re.compile(r"(?i)cache\w*=(/.*?)(?=\s+-|$)")
+COMPILERS = ("CUDA_", "JAX_", "NUMBA_", "PYTHONPYCACHE", "PYTORCH_", "TF_", "TORCH", "TRITON_", "XLA_")
+_CACHE = re.compile(r"(?i)(?:cache|extensions)\w*=(/.*?)(?=\s+-|$)")
 
 
 def resolve(values: list[str] | None) -> list[str] | None:
@@ -53,7 +53,8 @@ def check(cells: Iterable[Cell], device: str, say: Callable[[str], None]) -> Non
     for name, text in variables(Job(cells[0], ""), "").items() if cells else ():
         for place in _CACHE.findall(f"{name}={text}") if name.startswith(COMPILERS) else ():
             try:
-                refuse_shared(*filter(Path.is_dir, [Path(place)]))
+                named = Path(place)
+                refuse_shared(*filter(Path.exists, [named] if named.is_dir() else [named, named.parent]))
             except OSError as error:
                 where = f"the cache of compiled code that {name} names, {clean(place)}"
                 raise LaunchError(f"{where}: {error.strerror}; name another one, or unset {name}") from None
