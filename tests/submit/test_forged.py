@@ -60,7 +60,7 @@ FORGED: dict[str, tuple[Forge, str, str]] = {
     "tries that took as long, and had no framework": (unimportable, FAILED, "complete"),
     # Fields that are left out, or are something else.
     "an eager run as a compiled one": (applied(compile="eager"), FAILED, "evidence"),
-    "a precision that nothing read back": (applied(precision=...), FAILED, "evidence"),
+    "a loader that nothing read back": (applied(loader=...), FAILED, "evidence"),
     "settings as applied of one framework": (launches_say("settings.applied", {}, jax), FAILED, "evidence"),
     "no start of one framework's by the parent's clock": (unseen, FAILED, "clock"),
     "a search that there was not": (slow_dropped, FAILED, "complete"),
