@@ -100,10 +100,11 @@ def versions(run: Submission) -> Iterator[Problem]:
         about = FRAMEWORKS[framework]
         name = next((name for name in map(canonicalize_name, about.distributions) if name in packages), "")
         number = packages.get(name, "")
-        if any(len(_packages(each)) < len(each.environment["packages"]) for each in records):
-            yield Problem(FAILED, f"a launch of {framework} names a package twice", MEASURE)
-        if any(_packages(each) != packages for each in records):
-            yield Problem(FAILED, f"the versions of {framework} changed within the run", "measure again")
+        twice = any(len(_packages(each)) < len(each.environment["packages"]) for each in records)
+        if twice or any(_packages(each) != packages for each in records):
+            why = f"a launch of {framework} names a package twice" if twice else ""
+            why = why or f"the versions of {framework} changed within the run"
+            yield Problem(FAILED, why, "measure again")
         elif not number:
             yield Problem(FAILED, f"no launch says which version of {framework} ran", MEASURE)
         if len(digests) > 1:

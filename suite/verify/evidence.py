@@ -74,10 +74,11 @@ def check_plan(run: Submission) -> Iterator[Problem]:
         every = set().union(*of_cells.values())
         for cell, missing in ((cell, min(every - taken)) for cell, taken in of_cells.items() if every - taken):
             yield Problem(WARNING, f"{cell.id} lacks the evidence {missing}, which cells like it have", MEASURE)
+    said = "as asked, which its settings as applied do not say"
+    applied = ((record.key, _find_unapplied(record)) for record in run.ok)
+    yield from (Problem(FAILED, f"{key} had no {asked} {said}", MEASURE) for key, asked in applied if asked)
     of_program: dict[str, Cell] = {}
     for record in run.ok:
-        if asked := _find_unapplied(record):
-            yield Problem(FAILED, f"{record.key} was to have {asked}, and its settings as applied say another", MEASURE)
         program = record.identity.program if record.identity else ""
         if program and (other := of_program.setdefault(program, record.cell)) != record.cell:
             yield Problem(FAILED, f"{record.key} has the program of {other.id}", MEASURE)
