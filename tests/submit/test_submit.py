@@ -258,26 +258,19 @@ def test_the_preview_shows_the_values_that_go_and_the_names_that_stay(
     assert "TF_MINE=s3cret" in capsys.readouterr().out
 
 
-def test_nothing_is_written_without_a_yes(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(command) == 1
-    printed = capsys.readouterr()
-    assert "nothing was written" in printed.err
-    assert "Example CPU 3000, 8 cores" in printed.out
-    assert not (tmp_path / "o").exists()
-
-
 @pytest.mark.parametrize("keys", [None, b"", b"n\n", b"\xff\n"], ids=["closed", "ctrl-d", "no", "no-text"])
-def test_whatever_is_no_yes_writes_nothing(
-    keys: bytes | None, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where input is closed, or ends."""
+def test_nothing_is_written_without_a_yes(
+    keys: bytes | None, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     stdin = keys if keys is None else io.TextIOWrapper(io.BytesIO(keys), errors="replace")
     monkeypatch.setattr(sys, "stdin", stdin)
     if stdin is not None:
         monkeypatch.setattr(stdin, "isatty", lambda: True)
     assert main(command) == 1
+    printed = capsys.readouterr()
+    assert "nothing was written" in printed.err
+    assert "Example CPU 3000, 8 cores" in printed.out
     assert not (tmp_path / "o").exists()
 
 
