@@ -90,7 +90,9 @@ def _find_unapplied(record: Record) -> str:
     """The setting that was not applied as the cell asks; empty if all were. Rule `versions` judges the release."""
     applied = record.settings.get("applied")
     as_chosen = ("release", "compile") if record.cell.interface == "keras-fit" else ("release",)
-    for name, setting in SETTINGS.items() if applied is not None else ():
+    if applied is None:  # an older version's
+        return ""
+    for name, setting in SETTINGS.items():
         value = getattr(record.cell, name)
         asked = value.id if isinstance(value, Loader) else value
         is_free = name in as_chosen or setting.leaves_open(asked)
@@ -118,8 +120,8 @@ def ledger(run: Submission) -> Iterator[Problem]:
     """Every step, batch and second is accounted for, and no rate is beyond the device's."""
     for record in run.ok:
         tries = record.settings.get("batch_search")
-        found = isinstance(tries, list) and any(within(each, "status") == "ok" for each in tries)
-        if record.cell.batch == AUTO and not found:
+        is_found = isinstance(tries, list) and any(within(each, "status") == "ok" for each in tries)
+        if record.cell.batch == AUTO and not is_found:
             yield Problem(FAILED, f"no search of {record.key} found its {record.effective_batch} samples", MEASURE)
     rows = {row.key: row.ok for each in run.groups for row in each.rows}
     for key, words in find_unaccounted(rows).items():

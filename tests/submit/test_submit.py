@@ -245,13 +245,12 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_the_preview_shows_the_values_that_go_and_the_names_that_stay(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = [replace(each, environment=each.environment | {"variables": {"OMP_NUM_THREADS": "4", "TF_MINE": "s3cret"}})
-            for each in records.launches(n=2)]  # fmt: skip
+    variables = {"variables": {"OMP_NUM_THREADS": "4", "TF_MINE": "s3cret"}}
+    made = [replace(each, environment=each.environment | variables) for each in records.launches(n=2)]
     (tmp_path / "journals" / "run-a.jsonl").unlink()
     records.save(tmp_path / "runs" / "0001_smoke.json", made)
     assert main(command) == 1
-    shown = capsys.readouterr().out
-    assert "OMP_NUM_THREADS=4" in shown
+    assert "OMP_NUM_THREADS=4" in (shown := capsys.readouterr().out)
     assert "variables that are left out: TF_MINE; --variable NAME sends one" in shown
     assert "s3cret" not in shown
     assert main([*command, "--variable", "TF_MINE"]) == 1
@@ -263,10 +262,9 @@ def test_nothing_is_written_without_a_yes(
     keys: bytes | None, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    stdin = keys if keys is None else io.TextIOWrapper(io.BytesIO(keys), errors="replace")
+    stdin = None if keys is None else io.TextIOWrapper(io.BytesIO(keys), errors="replace")
+    monkeypatch.setattr(stdin, "isatty", lambda: True) if stdin else None
     monkeypatch.setattr(sys, "stdin", stdin)
-    if stdin is not None:
-        monkeypatch.setattr(stdin, "isatty", lambda: True)
     assert main(command) == 1
     printed = capsys.readouterr()
     assert "nothing was written" in printed.err
