@@ -67,6 +67,8 @@ def check_plan(run: Submission) -> Iterator[Problem]:
             yield Problem(FAILED, f"the launches of {cell.id} ran {len(programs)} programs", MEASURE)
         elif records[0].ledger and not cell.recipe and any(identity.last is None for identity in identities):
             yield Problem(FAILED, f"a launch of {cell.id} has no evidence from after its last window", MEASURE)
+        elif records[0].ledger and cell.recipe and not any(identity.scored for identity in identities):
+            yield Problem(WARNING, f"no launch of {cell.id} had its answers scored by another model", MEASURE)
         taken = {name for each in identities for name, value in vars(each).items() if value not in (None, "", (), {})}
         alike = cell.workload, cell.size, cell.precision, cell.recipe, cell.checkpointing, cell.devices
         kinds.setdefault(alike, {})[cell] = taken

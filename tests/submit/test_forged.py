@@ -189,15 +189,16 @@ def test_settings_that_were_applied_as_asked_pass(original: Contents, lines: lis
     assert said(tampering.bundle(tmp_path / "a.bundle", original, chained(lines)))["evidence"].kind == PASSED
 
 
-def test_a_training_to_its_end_says_when_it_trained(tmp_path: Path) -> None:
+def test_a_training_to_its_end_says_when_it_trained_and_how_it_was_scored(tmp_path: Path) -> None:
     made = honest("0009_accuracy_cnn_small", tmp_path)
     lines = json.loads(json.dumps(made.lines))
     for line in ok(lines):
         line["ledger"] = {"delivered": 1}
         line["phases"]["train"].pop("span", None)
         line["phases"]["train"].pop("spans", None)
-    answer = said(tampering.bundle(tmp_path / "a.bundle", made, chained(lines)))["clock"]
-    assert (answer.kind, "both clocks" in answer.why) == (FAILED, True)
+    answers = said(tampering.bundle(tmp_path / "a.bundle", made, chained(lines)))
+    assert (answers["clock"].kind, "both clocks" in answers["clock"].why) == (FAILED, True)
+    assert (answers["evidence"].kind, "scored" in answers["evidence"].why) == (WARNING, True)
 
 
 @pytest.mark.parametrize("what", ["a made-up figure before a crash", "a launch measured again, as it was slow"])
