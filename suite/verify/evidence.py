@@ -67,8 +67,6 @@ def check_plan(run: Submission) -> Iterator[Problem]:
             yield Problem(FAILED, f"the launches of {cell.id} ran {len(programs)} programs", MEASURE)
         elif records[0].ledger and not cell.recipe and any(identity.last is None for identity in identities):
             yield Problem(FAILED, f"a launch of {cell.id} has no evidence from after its last window", MEASURE)
-        elif records[0].ledger and cell.recipe and not any(identity.scored for identity in identities):
-            yield Problem(WARNING, f"no launch of {cell.id} had its answers scored by another model", MEASURE)
         taken = {name for each in identities for name, value in vars(each).items() if value not in (None, "", (), {})}
         alike = cell.workload, cell.size, cell.precision, cell.recipe, cell.checkpointing, cell.devices
         kinds.setdefault(alike, {})[cell] = taken
@@ -76,6 +74,8 @@ def check_plan(run: Submission) -> Iterator[Problem]:
         every = set().union(*of_cells.values())
         for cell, missing in ((cell, min(every - taken)) for cell, taken in of_cells.items() if every - taken):
             yield Problem(WARNING, f"{cell.id} lacks the evidence {missing}, which cells like it have", MEASURE)
+    unscored = (cell.id for cell, records in run.cells.items() if cell.recipe and not any(map(_is_scored, records)))
+    yield from (Problem(WARNING, f"{cell} had no answers scored by another model", MEASURE) for cell in unscored)
     said = "as asked, which its settings as applied do not say"
     applied = ((record.key, _find_unapplied(record)) for record in run.ok)
     yield from (Problem(FAILED, f"{key} had no {asked} {said}", MEASURE) for key, asked in applied if asked)
@@ -101,6 +101,11 @@ def _find_unapplied(record: Record) -> str:
         if not is_free and applied.get(name, setting.default) != asked:
             return f"{setting.title} {asked}"
     return ""
+
+
+def _is_scored(record: Record) -> bool:
+    """Whether its answers were scored by another model, as all versions with a ledger do."""
+    return not record.ledger or bool(record.identity and record.identity.scored)
 
 
 def _is_replayed(record: Record) -> bool:

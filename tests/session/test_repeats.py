@@ -172,7 +172,8 @@ def test_a_repeat_that_is_left_out_or_put_in_is_noticed() -> None:
 
     def problems(held: list[Record], repeats: bool = True) -> list[str]:
         placed = [replace(each, run=each.run | {"position": at}) for at, each in enumerate(held)]
-        run: Any = SimpleNamespace(run={"repeats": repeats}, launches={each.key: each for each in placed})
+        launches = {each.key: each for each in placed}
+        run: Any = SimpleNamespace(run={"repeats": repeats}, launches=launches, ended=placed)
         return [problem.kind for problem in _check_repeats(run)]
 
     held = [disturbed(r) if (r.cell.framework, r.launch) == ("jax", 0) else r for r in launched(2)]
