@@ -95,16 +95,15 @@ def versions(run: Submission) -> Iterator[Problem]:
     by_release: dict[tuple[str, str, str], list[Record]] = {}
     for record in run.ok:
         by_release.setdefault(by(record.cell), []).append(record)
+    twice = (record.key for record in run.ok if len(_packages(record)) < len(record.environment["packages"]))
+    yield from (Problem(FAILED, f"{key} names a package twice", MEASURE) for key in twice)
     for (framework, _, release), records in by_release.items():
         packages, digests = _packages(records[0]), {r.environment["digest"] for r in records}
         about = FRAMEWORKS[framework]
         name = next((name for name in map(canonicalize_name, about.distributions) if name in packages), "")
         number = packages.get(name, "")
-        twice = any(len(_packages(each)) < len(each.environment["packages"]) for each in records)
-        if twice or any(_packages(each) != packages for each in records):
-            why = f"a launch of {framework} names a package twice" if twice else ""
-            why = why or f"the versions of {framework} changed within the run"
-            yield Problem(FAILED, why, "measure again")
+        if any(_packages(each) != packages for each in records):
+            yield Problem(FAILED, f"the versions of {framework} changed within the run", "measure again")
         elif not number:
             yield Problem(FAILED, f"no launch says which version of {framework} ran", MEASURE)
         if len(digests) > 1:

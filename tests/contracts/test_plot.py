@@ -80,7 +80,7 @@ def test_a_plot_is_one_file(fake: str, tmp_path: Path) -> None:
 def slower(value: Any, factor: float) -> Any:
     """The same with every measured number times about a factor; whole numbers only if they are bytes."""
     if isinstance(value, dict):
-        return {name: slower(each, factor * (1 + 0.004 * at)) for at, (name, each) in enumerate(value.items())}
+        return {name: slower(each, factor * (1 + 0.001 * at)) for at, (name, each) in enumerate(value.items())}
     if isinstance(value, list | tuple):
         return [slower(each, factor) for each in value]
     if isinstance(value, float) or (type(value) is int and value > 10_000):

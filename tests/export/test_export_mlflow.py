@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from suite.analysis.records.load import load
 from suite.export import contents
 from suite.export.target import Origin
 from suite.record.record import Record
@@ -17,6 +18,7 @@ from tests import records
 from tests.export.conftest import free_port
 from tests.export.exporting import export
 from tests.export.test_export_contents import hostile
+from tests.published import RUNS
 from tests.records import HOSTILE
 
 #: MLflow's client warns of its own future.
@@ -91,8 +93,9 @@ def test_an_export_that_was_interrupted_goes_on(mlflow_server: str, tmp_path: Pa
 def test_a_report_goes_to_the_run_of_the_session(mlflow_server: str, tmp_path: Path) -> None:
     out = export("mlflow", "0033_busy", "--to", mlflow_server)
     assert " files of the report: " in out
-    client, session, nested = found(mlflow_server, "20261121T041909-2678")
-    assert len(nested) == 12
+    launches = load([RUNS["0033_busy"]]).launches
+    client, session, nested = found(mlflow_server, launches[0].run)
+    assert len(nested) == len(launches)
     names = {file.path for file in client.list_artifacts(session.info.run_id, "report")}
     assert {"report/report.html", "report/launches.csv", "report/hero.png"} <= names
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from suite.new.__main__ import main
 from suite.prove.compare import checks
 from suite.prove.numbers import Given, Numbers
 from suite.prove.output import explanation, verdict
+from tests.documents import ROOT
 from tests.frameworks import needs_frameworks
 from tests.isolation import in_own_process
 from tests.prove.mistakes import forget, numbers, right
@@ -43,9 +45,8 @@ def replace(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def test_constants_are_exact_and_those_that_are_rounded_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of Keras' layers for preprocessing, which import JAX, a whole port shows it."""
-    monkeypatch.setitem(sys.modules, "jax", None)  # so does TensorFlow Lite, where it can
+def check_constants() -> None:
+    """Compute with constants as they are and with exact ones. Layers for preprocessing import JAX, too."""
     import keras
     import tensorflow as tf
 
@@ -53,7 +54,13 @@ def test_constants_are_exact_and_those_that_are_rounded_are_named(monkeypatch: p
 
     x = np.linspace(-3, 3, 24).reshape(4, 6)
     layers, types = keras.layers, {"dtype": "float64"}
+    attention = layers.MultiHeadAttention(1, 3, **types)
+    attention(x[None], x[None])
     made = {
+        "Rescaling": (lambda: layers.Rescaling(1 / 127.5, -1.0, **types)(x), x / 127.5 - 1),
+        "Normalization": (
+            lambda: layers.Normalization(mean=0.1, variance=0.3, axis=None, **types)(x), (x - 0.1) / 0.3**0.5
+        ),
         "LeakyReLU": (lambda: layers.LeakyReLU(0.1, **types)(x), np.where(x > 0, x, 0.1 * x)),
         "gelu": (
             lambda: keras.activations.gelu(tf.constant(x), approximate=True),
@@ -66,7 +73,18 @@ def test_constants_are_exact_and_those_that_are_rounded_are_named(monkeypatch: p
             assert np.abs(np.asarray(compute()) - expected).max() < 1e-12
         assert {key.partition(" ")[0] for key in rounded} == {name}
         assert 0 < max(rounded.values()) < 2**-24
+    with exact() as rounded:
+        attention(x[None], x[None])
+    (owner,) = (key.partition(" ")[0] for key in rounded)
+    assert owner in ("MultiHeadAttention", "dot_product_attention"), "by the release of Keras"
     assert tf.cast(0.1, tf.float64).numpy() != 0.1, "and it is as before afterwards"
+
+
+def test_constants_are_exact_and_those_that_are_rounded_are_named() -> None:
+    """In a process of its own, in which several frameworks may be."""
+    code = "from tests.prove.test_rounded_constants import check_constants; check_constants()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

@@ -113,6 +113,12 @@ def test_a_result_that_is_no_record_is_an_error_that_says_so(run: Callable[..., 
     assert told.record.cell == JOB.cell
 
 
+def test_an_outcome_that_is_no_object_is_an_error_that_says_so(run: Callable[..., Told]) -> None:
+    reason = run(f"send(part={{'outcome': 'ok'}}); {GOOD}").record.outcome.reason
+    assert reason.startswith("bad record: ")
+    assert "outcome is 'ok': expected an object" in reason
+
+
 def test_a_failed_launch_says_under_which_variables_it_ran(
     run: Callable[..., Told], monkeypatch: pytest.MonkeyPatch
 ) -> None:

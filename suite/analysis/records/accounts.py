@@ -196,7 +196,7 @@ def profile(record: Record) -> Iterator[Bound]:
         yield Bound("seconds of all categories", total, least * found.step_s, most * found.step_s, "the profiled step")
     for name, share in found.categories.items():
         own = math.fsum(each.seconds for each in found.operations if each.category == name)
-        yield Bound(f"seconds of {name}", share.seconds, (1 - 3 * ROUNDED) * own, math.inf, "its operations")
+        yield Bound(f"seconds of {name}", share.seconds, (1 - ROUNDED) * own, math.inf, "its operations")
     least, most = ((1 + off) * record.phases["train"].step_s for off in (-ROUNDED, ROUNDED))
     yield Bound("seconds of a timed step", found.timed_s, least, most, "its windows")
 
