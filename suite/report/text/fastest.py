@@ -261,12 +261,13 @@ def _head(group: Sequence[FastestBySetting], plain: bool) -> str:
 
 
 def _distances(group: Sequence[FastestBySetting]) -> dict[str, list[float]]:
-    """Returns how many times as fast the leaders are as each other framework."""
+    """Returns how many times as fast the leaders are as each other framework, of those of which that is decided."""
     distances: dict[str, list[float]] = {}
     untested = group[0].is_untested
     for name in _in_order({name for contest in group for name in (contest.rivals if untested else contest.behind)}):
         some = [contest for contest in group if name in (contest.rivals if untested else contest.behind)]
-        distances[name] = [gap.value or 0.0 for gap in _gaps(some, [] if untested else group[0].leaders, name)]
+        gaps = _gaps(some, [] if untested else group[0].leaders, name)
+        distances[name] = [gap.value or 0.0 for gap in gaps if untested or gap.verdict == "faster"]
     return {name: values for name, values in distances.items() if values}
 
 
@@ -276,8 +277,7 @@ def _figures(gaps: Sequence[Ratio]) -> str:
 
 def _gaps(group: Sequence[FastestBySetting], leaders: Sequence[str], other: str) -> list[Ratio]:
     """Returns the gaps of these leaders, by default of each contest's fastest, to another framework."""
-    pairs = [contest.gap(name, other) for contest in group for name in (leaders or [contest.top])]
-    return [gap for gap in pairs if gap.value]
+    return [gap for contest in group for name in (leaders or [contest.top]) if (gap := contest.gap(name, other)).value]
 
 
 def _say_unranked(contests: Sequence[FastestBySetting]) -> str:
