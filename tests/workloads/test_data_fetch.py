@@ -108,6 +108,9 @@ class Host:
         return archive(CONTENT, f"http://127.0.0.1:{self.port}/some/data.tar.gz")
 
 
+PART = part_name(archive(CONTENT, "http://127.0.0.1/data.tar.gz"))
+
+
 @pytest.fixture
 def host(monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
@@ -188,41 +191,29 @@ def test_a_host_that_fails_twice_is_asked_again(host, tmp_path, code):
     assert len(host.ranges) == 3
 
 
-def test_a_host_that_always_fails_is_left_in_the_end(host, tmp_path):
-    host.answers = [cut_after(1000), status(500)]
-    with pytest.raises(DownloadError, match="cannot be downloaded: 500"):
+@pytest.mark.parametrize(
+    ("answers", "asked", "complaint", "left"),
+    [
+        ([cut_after(100_000), status(500)], 3, "cannot be downloaded: 500", [PART]),  # for the next run
+        ([status(404)], 1, "cannot be downloaded: 404", []),
+        ([tampered], 1, "does not have the MD5", []),
+        ([cut_after(100_000), tampered], 2, "does not have the MD5", []),
+        ([a_page_instead], 1, "has 6 bytes, the official file 300000", []),
+    ],
+    ids=["fails always", "does not exist", "tampered", "tampered after a break", "a page"],
+)
+def test_what_is_not_to_be_had_ends_in_an_error(host, tmp_path, answers, asked, complaint, left):
+    host.answers = list(answers)
+    with pytest.raises(DownloadError, match=complaint):
         get(host, tmp_path, tries=3)
-    assert len(host.ranges) == 3
-    assert names(tmp_path) == [part_name(host.archive)]  # for the next run
-
-
-def test_what_does_not_exist_is_not_asked_for_again(host, tmp_path):
-    host.answers = [status(404)]
-    with pytest.raises(DownloadError, match="cannot be downloaded: 404"):
-        get(host, tmp_path)
-    assert len(host.ranges) == 1
-    assert names(tmp_path) == []
+    assert len(host.ranges) == asked
+    assert names(tmp_path) == left
 
 
 def test_a_silent_host_is_a_broken_connection(host, tmp_path):
     host.answers = [silence, whole]
     assert get(host, tmp_path, timeout_s=0.2).read_bytes() == CONTENT
     assert len(host.ranges) == 2
-
-
-def test_a_tampered_file_is_not_kept(host, tmp_path):
-    host.answers = [tampered]
-    with pytest.raises(DownloadError, match=f"does not have the MD5 {host.archive.md5}"):
-        get(host, tmp_path)
-    assert len(host.ranges) == 1
-    assert names(tmp_path) == []
-
-
-def test_a_page_instead_of_the_file_is_known_by_its_length(host, tmp_path):
-    host.answers = [a_page_instead]
-    with pytest.raises(DownloadError, match="has 6 bytes, the official file 300000"):
-        get(host, tmp_path)
-    assert names(tmp_path) == []
 
 
 def test_another_file_under_the_final_name_is_never_replaced(host, tmp_path):

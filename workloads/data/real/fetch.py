@@ -66,6 +66,7 @@ def download(archive: Archive, folder: Path, tries: int = 6, wait_s: float = 1.0
         raise DownloadError("pooch, which downloads, is not installed (extra `controller`)") from error
     pooch.get_logger().setLevel("WARNING")  # at its default it reports each download on its own
     rest, failures = _Rest(archive, folder / part_name(archive), timeout_s), 0
+    resumed = rest.received > 0
     while True:
         before = rest.received
         try:
@@ -79,8 +80,9 @@ def download(archive: Archive, folder: Path, tries: int = 6, wait_s: float = 1.0
             print_to_stderr(f"{archive.url}: {_describe(error)}; trying again in {wait:.0f} s")
             time.sleep(wait)
         except ValueError as error:  # pooch's word for a wrong checksum
-            if not before:  # else what an earlier run left was wrong, and is gone now
+            if not resumed:
                 raise DownloadError(f"what {archive.url} delivers does not have the MD5 {archive.md5}") from error
+            resumed = False  # what an earlier run left may have been wrong, and is gone now
         except OSError as error:
             if error.errno in NO_SPACE:
                 rest.part.unlink(missing_ok=True)
