@@ -147,4 +147,6 @@ class _Rest:
 
 
 def _describe(error: Exception) -> str:
-    return " ".join(str(error).split())
+    """The error in one line; of a connection that could not be made, the reason alone."""
+    reason = getattr(error.args[0], "reason", error) if error.args else error
+    return " ".join(str(reason).split())
