@@ -136,11 +136,15 @@ def in_evaluation(target: Target) -> None:
         target.wrap(target.workload, "scores", lambda scores: lambda model, *batch: scores(Trained(model), *batch))
     else:
         import jax
+        import optax
 
-        def logits(model: Any, weights: Any, statistics: Any, images: Any) -> Any:
-            return model.apply({"params": weights}, images, rngs={"dropout": jax.random.key(0)})
+        from workloads.defaults.jax import train
 
-        target.patch.setattr(target.workload, "logits", logits)
+        def scores(model: Any, weights: Any, statistics: Any, images: Any, labels: Any) -> Any:
+            logits, _ = train(model, weights, statistics, images, rngs={"dropout": jax.random.key(0)})
+            return optax.softmax_cross_entropy_with_integer_labels(logits, labels), logits.argmax(1) == labels
+
+        target.patch.setattr(target.workload, "scores", scores)
 
 
 KIND = "dropout"
