@@ -16,7 +16,7 @@ TOLERANCE = 1e-9
 
 #: Axes of a framework in the order of another: channels last or second, time steps or heads first or second.
 ORDERS: dict[int, list[tuple[int, ...]]] = {
-    4: [(0, 1, 2, 3), (0, 2, 3, 1), (0, 2, 1, 3)],
+    4: [(0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 1, 3)],
     3: [(0, 1, 2), (0, 2, 1), (1, 0, 2)],
 }
 

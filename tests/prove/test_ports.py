@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("unoptimized")
 def test_defaults_are_the_same_in_all_frameworks(port: str, other: str) -> None:
     """`mixed` has several inputs and outputs, tied and frozen tensors, a bag, a GRU, an LSTM both ways, RMSNorm.
 
-    `picture` is a regression with batch normalisation and a transposed convolution.
+    `picture` is a regression with batch and weight normalisation and a transposed convolution.
     """
     of_right = in_own_process(right)
     one, of = of_right(port, "pytorch")
@@ -78,3 +78,19 @@ def test_a_tensor_that_two_layers_share_is_the_first_one_s_and_what_is_frozen_is
     owned = {"encoder": [table], "outer": [bias], "inner": [bias], "decoder": [table]}
     assert owners(owned, {"table": table, "bias": bias}, calls) == {"encoder": ["table"], "inner": ["bias"]}
     assert movement({"a": bias, "b": bias}, {"a": bias, "b": 2 * bias}, ("a",)) == {"b": 1.0}
+
+
+@needs_frameworks("pytorch")
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated:FutureWarning")
+def test_both_forms_of_pytorch_s_weight_normalisation_have_a_default() -> None:
+    from torch import nn
+
+    from workloads.defaults.pytorch import export_weights, import_weights
+
+    given = {"0/kernel": np.ones((2, 3, 4)), "0/scale": np.arange(4.0), "0/bias": np.ones(4)}
+    for normalise in (nn.utils.weight_norm, nn.utils.parametrizations.weight_norm):
+        model = nn.Sequential(normalise(nn.Conv1d(3, 4, 2)))
+        import_weights(model, given)
+        exported = export_weights(model)
+        assert all(np.array_equal(exported[name], array) for name, array in given.items())
+        assert exported.keys() == given.keys()

@@ -230,7 +230,9 @@ def test_arrays_are_aligned_over_layouts_and_states() -> None:
     states = np.arange(24.0).reshape(2, 3, 4)
     assert np.array_equal(*align(states[:, -1], states))
     picture = np.random.default_rng(0).random((2, 5, 5, 3))
-    assert np.array_equal(*align(picture, picture.transpose(0, 3, 1, 2)))
+    for square in (picture, picture.repeat(2, 3)[..., :5]):  # a square of as many channels fits in every order
+        assert np.array_equal(*align(square, square.transpose(0, 3, 1, 2)))
+        assert np.array_equal(*align(square.transpose(0, 3, 1, 2), square))
     assert align(np.zeros((2, 3)), np.zeros((2, 4))) is None
 
 

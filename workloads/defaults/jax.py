@@ -204,13 +204,20 @@ def import_weights(model: Any, weights: dict[str, Array]) -> Tree:
     """The module's parameter tree, on the device, from canonical weights."""
     names, dtype = _own_names(model), model.numbers.weights  # converted by NumPy: JAX would compile for each shape
     own = {names.get(name) or _rename(name, "table", "embedding"): np.asarray(a, dtype) for name, a in weights.items()}
-    return unflatten_dict(jax.device_put(own, may_alias=False), sep="/")
+    return unflatten_dict(jax.device_put({_path(name): array for name, array in own.items()}, may_alias=False))
 
 
 def export_weights(model: Any, weights: Tree) -> dict[str, Array]:
     """A copy of every tensor of a parameter tree (or of its gradient) in canonical layout, on the host."""
     names, flat = getattr(model, "canonical_names", {}), flatten_dict(weights, sep="/")
     return {names.get(name) or _rename(name, "embedding", "table"): np.array(array) for name, array in flat.items()}
+
+
+def _path(name: str) -> tuple[str, ...]:
+    """The places of a tensor in the tree of parameters, of which `nn.WeightNorm` makes one of the last three."""
+    outer, weight_norm, _ = name.rpartition("/kernel/scale")
+    *places, last = (outer if weight_norm else name).split("/")
+    return (*places, last + weight_norm)
 
 
 def _own_names(model: Any) -> dict[str, str]:

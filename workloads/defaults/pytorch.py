@@ -25,6 +25,8 @@ LAYOUTS: dict[type[nn.Module], list[int]] = {
     nn.Linear: [1, 0], nn.Conv1d: [2, 1, 0], nn.Conv2d: [3, 2, 0, 1], nn.ConvTranspose1d: [2, 1, 0],
     nn.ConvTranspose2d: [3, 2, 0, 1],
 }  # fmt: skip
+#: What weight normalisation makes of a layer's weight: its direction and its length.
+WEIGHT_NORM = {"weight_v": "weight", "original1": "weight", "weight_g": "scale", "original0": "scale"}
 NORMALISATIONS = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 
@@ -106,7 +108,8 @@ def import_weights(model: nn.Module, weights: dict[str, Array]) -> None:
         for name, parameters, layout, swapped in _tensors(model):
             arrays = weights[name] if len(parameters) > 1 else weights[name][None]
             for parameter, array in zip(parameters, arrays, strict=True):
-                parameter.copy_(torch.from_numpy(_swap(array, swapped).transpose(layout)))
+                values = torch.from_numpy(_swap(array, swapped).transpose(layout))
+                parameter.copy_(values.view_as(parameter) if layout == [0] else values)
 
 
 def export_weights(model: nn.Module, of: str = "data") -> dict[str, Array]:
@@ -116,6 +119,7 @@ def export_weights(model: nn.Module, of: str = "data") -> dict[str, Array]:
         found = [getattr(parameter, of) for parameter in parameters]
         found = [torch.zeros_like(p) if tensor is None else tensor for p, tensor in zip(parameters, found, strict=True)]
         back = [layout.index(axis) for axis in range(len(layout))]
+        found = [tensor.flatten() for tensor in found] if layout == [0] else found
         arrays = [_swap(tensor.detach().cpu().numpy().transpose(back), swapped).copy() for tensor in found]
         exported[name] = np.stack(arrays) if len(arrays) > 1 else arrays[0]
     return exported
@@ -137,28 +141,31 @@ def _tensors(model: nn.Module) -> Iterator[tuple[str, list[nn.Parameter], list[i
     layer of another kind, whose layout is the workload's to say.
     """
     seen, names = set(), getattr(model, "canonical_names", {})
-    for path, layer in model.named_modules():
-        place = names.get(path, path.replace(".", "/"))
+    for full, module in model.named_modules():
+        path = full.partition(".parametrizations.weight")[0]
+        layer, place = model.get_submodule(path), names.get(path, path.replace(".", "/"))
         if isinstance(layer, nn.RNNBase):
             yield from _recurrent(place, layer)
             continue
-        for name, parameter in layer.named_parameters(recurse=False):
+        for named, parameter in module.named_parameters(recurse=False):
             if parameter in seen:
                 continue
             seen.add(parameter)
+            name = WEIGHT_NORM.get(named, named)
             if isinstance(layer, NORMALISATIONS):
                 own, layout = {"weight": "scale"}.get(name, name), [*range(parameter.ndim)]
             elif isinstance(layer, nn.Embedding | nn.EmbeddingBag):
                 own, layout = "table", [0, 1]
-            elif type(layer) in LAYOUTS:
-                own, layout = ("kernel", LAYOUTS[type(layer)]) if name == "weight" else (name, [0])
+            elif isinstance(layer, tuple(LAYOUTS)):
+                axes = next(axes for kind, axes in LAYOUTS.items() if isinstance(layer, kind))
+                own, layout = ("kernel", axes) if name == "weight" else (name, [0])
             elif type(layer).__module__.startswith("torch."):
                 raise NotImplementedError(
                     f"{path}.{name}: {type(layer).__name__} has no default; write import_weights and export_weights"
                 )
             else:  # of a module of the workload's own, as it is
                 own, layout = name, [*range(parameter.ndim)]
-            yield names.get(f"{path}.{name}", f"{place}/{own}".lstrip("/")), [parameter], layout, False
+            yield names.get(f"{full}.{named}", f"{place}/{own}".lstrip("/")), [parameter], layout, False
 
 
 def _recurrent(place: str, layer: nn.RNNBase) -> Iterator[tuple[str, list[nn.Parameter], list[int], bool]]:

@@ -63,7 +63,9 @@ def main(arguments: list[str] | None = None) -> None:
     except FAULTS as error:  # of the user's own file; the last line of what is printed is shown
         traceback.print_exc()
         sys.exit(describe_fault(error, Path(options.folder)))
-    facts, arrays = collect(options.framework, options.workload, module, spec, weights=weights, batches=batches)
+    tools = import_module(f"suite.worker.frameworks.{options.framework}.evidence")
+    with tools.programs_kept(str(Path(options.arrays).parent), "quickly"):
+        facts, arrays = collect(options.framework, options.workload, module, spec, weights=weights, batches=batches)
     np.savez(options.arrays, **arrays)  # type: ignore[arg-type]
     Path(options.answer).write_text(json.dumps(facts), encoding="utf-8")
 

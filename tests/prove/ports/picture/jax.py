@@ -15,6 +15,10 @@ class Model(nn.Module):
     spec: object
     numbers: object
 
+    @property
+    def canonical_names(self):
+        return {"length/grey/kernel/scale": "grey/scale"}
+
     @nn.compact
     def __call__(self, x, evaluating=False):
         types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
@@ -23,7 +27,9 @@ class Model(nn.Module):
         x = nn.relu(nn.BatchNorm(evaluating, momentum=1 - MOMENTUM, epsilon=EPSILON, name="middle", **types)(x))
         x = nn.ConvTranspose(4, (4, 4), (2, 2), transpose_kernel=True, name="up", **types)(x)
         x = nn.LayerNorm(EPSILON, name="norm", **types)(x)
-        return nn.Conv(1, (1, 1), name="grey", **types)(x)
+        grey = nn.Conv(2, (1, 1), name="grey", **types)
+        weight_norm = nn.WeightNorm(grey, epsilon=0.0, variable_filter={"kernel"}, name="length", **types)
+        return weight_norm(x).max(-1)
 
 
 def build(spec, numbers, dropout=True, device="cpu", kernel="auto"):

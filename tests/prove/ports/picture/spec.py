@@ -1,4 +1,4 @@
-"""Images to grey ones: a convolution, batch normalisation, a transposed convolution, layer normalisation."""
+"""Images to grey ones: a convolution, batch normalisation, a transposed convolution, layer and weight normalisation."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ class Spec(WorkloadSpec):
             Tensor("up/bias", (4,)),
             Tensor("norm/scale", (4,), offset=1.0, offset_to=4),
             Tensor("norm/bias", (4,)),
-            Tensor("grey/kernel", (1, 1, 4, 1), 0.5),
-            Tensor("grey/bias", (1,)),
+            Tensor("grey/kernel", (1, 1, 4, 2), 0.5),
+            Tensor("grey/scale", (2,), offset=1.0, offset_to=2),
+            Tensor("grey/bias", (2,)),
         )
 
     @property
