@@ -15,17 +15,18 @@ import numpy as np
 
 from workloads.data.real.archive import Archive
 from workloads.data.real.cifar100 import Cifar100
-from workloads.data.real.imdb import Imdb, content_digest
+from workloads.data.real.imdb import Imdb
+from workloads.data.real.sources import content_digest
 
 REVIEWS = {
-    ("train", "neg", "0_1.txt"): b"A bad, bad film.<br /><br />Don't watch.",
-    ("train", "neg", "10_2.txt"): b"bad bad",
-    ("train", "pos", "0_9.txt"): b"A good film",
-    ("train", "pos", "1_10.txt"): "café good".encode(),
-    ("test", "neg", "0_3.txt"): b"unseen bad",
-    ("test", "neg", "1_1.txt"): b"bad unseen unseen unseen unseen",
-    ("test", "pos", "0_7.txt"): b"good",
-    ("test", "pos", "1_8.txt"): b"A film",
+    "train/neg/0_1.txt": b"A bad, bad film.<br /><br />Don't watch.",
+    "train/neg/10_2.txt": b"bad bad",
+    "train/pos/0_9.txt": b"A good film",
+    "train/pos/1_10.txt": "café good".encode(),
+    "test/neg/0_3.txt": b"unseen bad",
+    "test/neg/1_1.txt": b"bad unseen unseen unseen unseen",
+    "test/pos/0_7.txt": b"good",
+    "test/pos/1_8.txt": b"A film",
 }
 
 
@@ -49,31 +50,25 @@ def tar_gz(members: Mapping[str, bytes], *special: tarfile.TarInfo) -> bytes:
     return gzip.compress(packed.getvalue(), compresslevel=1, mtime=0)
 
 
-def python2_pickle(
-    rows: np.ndarray, labels: list[int], reconstruct: str = "numpy.core.multiarray _reconstruct"
-) -> bytes:
-    """Opcode by opcode what Python 2 wrote for CIFAR-100; Python 3 cannot be made to write it."""
+def python2_pickle(rows: np.ndarray, labels: list[int]) -> bytes:
+    """What Python 2 wrote for CIFAR-100, but for the lists that nobody reads; Python 3 cannot be made to write it."""
+
+    def named(number: int) -> bytes:
+        return pickle.LONG_BINPUT + struct.pack("<i", number)
 
     def text(value: str) -> bytes:
         return pickle.SHORT_BINSTRING + bytes([len(value)]) + value.encode()
 
-    def name(value: str) -> bytes:
-        return pickle.GLOBAL + value.replace(" ", "\n").encode() + b"\n"
-
-    def number(value: int) -> bytes:
-        return pickle.BININT + struct.pack("<i", value)
-
-    empty = name(reconstruct) + name("numpy ndarray") + number(0) + pickle.TUPLE1 + text("b") + pickle.TUPLE3
-    dtype = name("numpy dtype") + text("u1") + number(0) + number(1) + pickle.TUPLE3 + pickle.REDUCE
-    dtype += pickle.MARK + number(3) + text("|") + 3 * pickle.NONE + number(-1) + number(-1) + number(0)
-    dtype += pickle.TUPLE + pickle.BUILD
-    shape = number(rows.shape[0]) + number(rows.shape[1]) + pickle.TUPLE2
-    content = pickle.BINSTRING + struct.pack("<i", rows.nbytes) + rows.tobytes()
-    data = empty + pickle.REDUCE + pickle.MARK + number(1) + shape + dtype + pickle.NEWFALSE + content
-    data += pickle.TUPLE + pickle.BUILD
-    listed = pickle.EMPTY_LIST + pickle.MARK + b"".join(number(label) for label in labels) + pickle.APPENDS
-    items = text("data") + data + text("fine_labels") + listed
-    return pickle.PROTO + b"\2" + pickle.EMPTY_DICT + pickle.MARK + items + pickle.SETITEMS + pickle.STOP
+    runs = (labels[start : start + 1000] for start in range(0, len(labels), 1000))
+    numbers = (b"".join(pickle.BININT1 + bytes([label]) for label in run) for run in runs)
+    listed = b"".join(pickle.MARK + run + pickle.APPENDS for run in numbers)
+    array = b"cnumpy.core.multiarray\n_reconstruct\n" + named(50004) + b"cnumpy\nndarray\n" + named(50005)
+    array += b"K\x00\x85U\x01b\x87R" + named(50006) + b"(K\x01" + pickle.BININT + struct.pack("<i", len(rows))
+    array += b"M\x00\x0c\x86cnumpy\ndtype\n" + named(50007) + b"U\x02u1K\x00K\x01\x87R" + named(50008)
+    array += b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"
+    array += pickle.BINSTRING + struct.pack("<i", rows.nbytes) + rows.tobytes() + b"tb"
+    items = text("fine_labels") + named(50001) + b"]" + named(50002) + listed + text("data") + named(50003) + array
+    return pickle.PROTO + b"\2}q\1(" + items + pickle.SETITEMS + pickle.STOP
 
 
 def cifar_files(train: int = 6, test: int = 4) -> dict[str, bytes]:
@@ -88,25 +83,30 @@ def cifar_files(train: int = 6, test: int = 4) -> dict[str, bytes]:
 
 def cifar_source(files: Mapping[str, bytes], url: str = "http://127.0.0.1:1/cifar-100-python.tar.gz") -> Cifar100:
     """What verifies these files and the archive of them that `cifar_archive` makes."""
-    return Cifar100(archive(cifar_archive(files), url), "", {name: md5(content) for name, content in files.items()})
+    return Cifar100(archive(cifar_archive(files), url), "", content_digest(files))
 
 
 def cifar_archive(files: Mapping[str, bytes]) -> bytes:
     return tar_gz({f"cifar-100-python/{name}": content for name, content in files.items()})
 
 
-def imdb_source(reviews: Mapping[tuple[str, str, str], bytes] = REVIEWS) -> Imdb:
-    """What verifies these reviews, which must stand in the order of the digest."""
-    return Imdb(
-        archive(b"none", "http://127.0.0.1:1/aclImdb_v1.tar.gz"), "", content_digest(dict(reviews), list(reviews))
-    )
+def imdb_source(reviews: Mapping[str, bytes] = REVIEWS) -> Imdb:
+    """What verifies these reviews."""
+    return Imdb(archive(b"none", "http://127.0.0.1:1/aclImdb_v1.tar.gz"), "", content_digest(reviews))
 
 
-def imdb_archive(reviews: Mapping[tuple[str, str, str], bytes] = REVIEWS) -> bytes:
-    return tar_gz({"/".join(("aclImdb", *key)): content for key, content in reviews.items()})
+def imdb_archive(reviews: Mapping[str, bytes] = REVIEWS) -> bytes:
+    return tar_gz({f"aclImdb/{name}": content for name, content in reviews.items()})
 
 
 def put(path: Path, content: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
+
+
+def unpacked(place: Path, folder: str, files: Mapping[str, bytes]) -> Path:
+    """The folder that an archive of these files unpacks to."""
+    for name, content in files.items():
+        put(place / folder / name, content)
+    return place / folder

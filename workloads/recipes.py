@@ -28,15 +28,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from workloads.data.dataset import Array
 from workloads.optimizers import as_dict
 from workloads.spec import Lamb, Lars, Optimizer, WorkloadSpec
-
-RECIPES = ("study", "modern", "no-dropout", "linear", "lars", "lamb")
 
 #: Those whose optimizer scales each tensor's move by its norm.
 OF_LAYERS = ("lars", "lamb")
@@ -110,26 +111,16 @@ def _study(spec: WorkloadSpec) -> Recipe:
     return Recipe(**vars(spec.studied))
 
 
-def _modern(spec: WorkloadSpec) -> Recipe:
-    return Recipe(**vars(spec.modern), warmup=0.1, decay=True)
+def _modern(spec: WorkloadSpec, **changes: Any) -> Recipe:
+    return replace(Recipe(**vars(spec.modern), warmup=0.1, decay=True, reference_batch=spec.batch), **changes)
 
 
-def _no_dropout(spec: WorkloadSpec) -> Recipe:
-    return replace(_study(spec), epochs=1, dropout=False)
-
-
-def _linear(spec: WorkloadSpec) -> Recipe:
-    return replace(_modern(spec), scaling="linear", reference_batch=spec.batch, gradual=True)
-
-
-def _lars(spec: WorkloadSpec) -> Recipe:
-    return replace(_modern(spec), optimizer=Lars(10.0), scaling="linear", reference_batch=spec.batch)
-
-
-def _lamb(spec: WorkloadSpec) -> Recipe:
-    return replace(_modern(spec), optimizer=Lamb(1e-2), scaling="root", reference_batch=spec.batch)
-
-
-_FACTORIES = {
-    "study": _study, "modern": _modern, "no-dropout": _no_dropout, "linear": _linear, "lars": _lars, "lamb": _lamb,
-}  # fmt: skip
+_FACTORIES: dict[str, Callable[[WorkloadSpec], Recipe]] = {
+    "study": _study,
+    "modern": partial(_modern, reference_batch=0),
+    "no-dropout": lambda spec: replace(_study(spec), epochs=1, dropout=False),
+    "linear": partial(_modern, scaling="linear", gradual=True),
+    "lars": partial(_modern, optimizer=Lars(10.0), scaling="linear"),
+    "lamb": partial(_modern, optimizer=Lamb(1e-2), scaling="root"),
+}
+RECIPES = tuple(_FACTORIES)

@@ -139,8 +139,8 @@ def test_the_evidence_of_a_record_says_what_is_kept_and_that_no_gradient_moved()
 
 @needs_frameworks("pytorch")
 def test_other_masks_in_the_second_pass_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    from workloads.checkpointing.pytorch import recompute as correct
     from workloads.cifar100_cnn import pytorch
+    from workloads.defaults.pytorch import recompute as correct
 
     monkeypatch.setattr(pytorch, "recompute", lambda block, draws: correct(block, draws=False))
     cell, spec = cell_of("cifar100_cnn", "pytorch"), narrow("cifar100_cnn")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
 import shutil
 import sys
@@ -13,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from test_data_broken import mutated, one_line
 
 from workloads.data import synthetic
 from workloads.data.cache import VERSION, digest, folder_of, open_cached, verify, write
@@ -209,3 +211,15 @@ def test_writers_at_once_all_end_well(tmp_path, data):
     assert failures == []
     assert verify(folder_of(tmp_path, "cifar100", "synthetic")).digest == data.digest
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_mutated_caches_are_opened_or_refused(tmp_path):
+    folder = write(synthetic.generate("imdb", 3, 2), tmp_path)
+    dice = random.Random(20211)
+    for _ in range(150):
+        name = dice.choice(("meta.json", "train_inputs.npy", "test_labels.npy"))
+        before = (folder / name).read_bytes()
+        (folder / name).write_bytes(mutated(before[:120], dice) + before[120:])
+        one_line(lambda: open_cached(folder))
+        (folder / name).write_bytes(before)
+    assert verify(folder)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 import pytest
 
 from suite.worker.launch.training import evaluate
 from workloads.data import synthetic
 from workloads.data.augment import evaluation_batches
-from workloads.data.dataset import Array, DataSet, Split
+from workloads.data.dataset import Array, DataSet
 
 BATCHES = [1, 7, 23, 500]  # of 23 samples: each, some with a rest, all, more than all
 
@@ -68,18 +65,3 @@ def test_loss_and_accuracy_are_means_over_the_test_split(data: DataSet, batch: i
     loss, accuracy = evaluate(Scored(), data, None, batch)
     assert loss == pytest.approx(data.test.inputs.reshape(23, -1).sum(1, dtype=np.float64).mean(), rel=1e-12)
     assert accuracy == pytest.approx(np.mean(data.test.labels % 2 == 0))
-
-
-def half(data: DataSet) -> DataSet:
-    return replace(data, test=Split(data.test.inputs[:12], data.test.labels[:12]))
-
-
-def trained_on(data: DataSet) -> DataSet:
-    return replace(data, test=data.train)
-
-
-@pytest.mark.parametrize("wrong", [half, trained_on])
-def test_another_split_in_its_place_would_be_noticed(data: DataSet, wrong: Any) -> None:
-    inputs, _ = counted(wrong(data), 7)
-    assert inputs.shape != data.test.inputs.shape
-    assert evaluate(Scored(), wrong(data), None, 7) != evaluate(Scored(), data, None, 7)

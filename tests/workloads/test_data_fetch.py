@@ -15,7 +15,7 @@ from data_makers import archive, put
 from test_data_cache import files_up_to
 
 from workloads.data.real.archive import Archive
-from workloads.data.real.fetch import DownloadError, download, find_verified, part_name
+from workloads.data.real.fetch import CHUNK_BYTES, DownloadError, download, find_verified, part_name
 
 CONTENT = np.random.Generator(np.random.Philox(key=3)).bytes(300_000)
 
@@ -108,6 +108,9 @@ class Host:
         return archive(CONTENT, f"http://127.0.0.1:{self.port}/some/data.tar.gz")
 
 
+PART = part_name(archive(CONTENT, "http://127.0.0.1/data.tar.gz"))
+
+
 @pytest.fixture
 def host(monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
@@ -144,13 +147,16 @@ def test_a_plain_download_and_none_when_it_is_there(host, tmp_path):
 def test_a_broken_connection_is_taken_up_where_it_broke(host, tmp_path):
     host.answers = [cut_after(100_000), cut_after(50_000), whole]
     assert get(host, tmp_path).read_bytes() == CONTENT
-    assert host.ranges == [None, "bytes=100000-", "bytes=150000-"]
+    first, second, third = host.ranges
+    assert first is None
+    assert 100_000 - CHUNK_BYTES <= int(second[6:-1]) <= 100_000
+    assert int(second[6:-1]) < int(third[6:-1]) <= 150_000
 
 
 def test_many_breaks_do_not_matter_as_long_as_something_arrives(host, tmp_path):
     host.answers = [cut_after(30_000)]
     assert get(host, tmp_path, tries=2).read_bytes() == CONTENT
-    assert len(host.ranges) == 10
+    assert len(host.ranges) >= 10
 
 
 def test_what_an_earlier_run_left_is_taken_up(host, tmp_path):
@@ -167,18 +173,15 @@ def test_a_wrong_rest_of_an_earlier_run_costs_one_more_download(host, tmp_path, 
     assert host.ranges[-1] is None
 
 
-@pytest.mark.parametrize("answer", [knows_no_ranges, no_length])
-def test_a_host_that_knows_no_ranges(host, tmp_path, answer):
-    host.answers = [cut_after(100_000), answer]
+@pytest.mark.parametrize(
+    ("answers", "asked"),
+    [([knows_no_ranges], 2), ([no_length], 2), ([another_range, whole], 3), ([status(416), whole], 3)],
+    ids=["all", "no length", "another", "none"],
+)
+def test_a_host_that_does_not_give_the_range_sends_all(host, tmp_path, answers, asked):
+    host.answers = [cut_after(100_000), *answers]
     assert get(host, tmp_path).read_bytes() == CONTENT
-    assert host.ranges == [None, "bytes=100000-"]
-
-
-@pytest.mark.parametrize("answer", [another_range, status(416)])
-def test_a_range_that_was_not_asked_for_means_from_the_start(host, tmp_path, answer):
-    host.answers = [cut_after(100_000), answer, whole]
-    assert get(host, tmp_path).read_bytes() == CONTENT
-    assert host.ranges == [None, "bytes=100000-", None]
+    assert (len(host.ranges), host.ranges[2:]) == (asked, [None] * (asked - 2))
 
 
 @pytest.mark.parametrize("code", [500, 503, 429])
@@ -188,41 +191,29 @@ def test_a_host_that_fails_twice_is_asked_again(host, tmp_path, code):
     assert len(host.ranges) == 3
 
 
-def test_a_host_that_always_fails_is_left_in_the_end(host, tmp_path):
-    host.answers = [cut_after(1000), status(500)]
-    with pytest.raises(DownloadError, match="the host says 500"):
+@pytest.mark.parametrize(
+    ("answers", "asked", "complaint", "left"),
+    [
+        ([cut_after(100_000), status(500)], 3, "cannot be downloaded: 500", [PART]),  # for the next run
+        ([status(404)], 1, "cannot be downloaded: 404", []),
+        ([tampered], 1, "does not have the MD5", []),
+        ([cut_after(100_000), tampered], 2, "does not have the MD5", []),
+        ([a_page_instead], 1, "has 6 bytes, the official file 300000", []),
+    ],
+    ids=["fails always", "does not exist", "tampered", "tampered after a break", "a page"],
+)
+def test_what_is_not_to_be_had_ends_in_an_error(host, tmp_path, answers, asked, complaint, left):
+    host.answers = list(answers)
+    with pytest.raises(DownloadError, match=complaint):
         get(host, tmp_path, tries=3)
-    assert len(host.ranges) == 3
-    assert names(tmp_path) == [part_name(host.archive)]  # for the next run
-
-
-def test_what_does_not_exist_is_not_asked_for_again(host, tmp_path):
-    host.answers = [status(404)]
-    with pytest.raises(DownloadError, match="the host says 404"):
-        get(host, tmp_path)
-    assert len(host.ranges) == 1
-    assert names(tmp_path) == []
+    assert len(host.ranges) == asked
+    assert names(tmp_path) == left
 
 
 def test_a_silent_host_is_a_broken_connection(host, tmp_path):
     host.answers = [silence, whole]
     assert get(host, tmp_path, timeout_s=0.2).read_bytes() == CONTENT
-    assert host.ranges == [None, "bytes=1000-"]
-
-
-def test_a_tampered_file_is_not_kept(host, tmp_path):
-    host.answers = [tampered]
-    with pytest.raises(DownloadError, match=f"does not have the MD5 {host.archive.md5}"):
-        get(host, tmp_path)
-    assert len(host.ranges) == 1
-    assert names(tmp_path) == []
-
-
-def test_a_page_instead_of_the_file_is_known_by_its_length(host, tmp_path):
-    host.answers = [a_page_instead]
-    with pytest.raises(DownloadError, match="has 6 bytes, the official file 300000"):
-        get(host, tmp_path)
-    assert names(tmp_path) == []
+    assert len(host.ranges) == 2
 
 
 def test_another_file_under_the_final_name_is_never_replaced(host, tmp_path):
@@ -236,7 +227,7 @@ def test_another_file_under_the_final_name_is_never_replaced(host, tmp_path):
 
 def test_without_a_network_it_fails_at_once(tmp_path):
     started = time.monotonic()
-    with pytest.raises(DownloadError, match=r"no connection .*refused"):
+    with pytest.raises(DownloadError, match=r"refused"):
         download(archive(CONTENT, "http://127.0.0.1:1/data.tar.gz"), tmp_path, wait_s=10)
     assert time.monotonic() - started < 5
     assert names(tmp_path) == []

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from data_makers import REVIEWS, cifar_files, cifar_source, imdb_source, put
+from data_makers import REVIEWS, cifar_files, cifar_source, imdb_source, put, unpacked
 from test_data_fetch import get, host  # noqa: F401 - a fixture
 from test_data_prepare import cache, no_network  # noqa: F401 - fixtures
 
@@ -71,7 +71,7 @@ def test_an_archive_in_the_data_directory(tmp_path, cache, capsys, name, kind):
     assert main(["fetch", name, "--data-dir", str(path.parent), "--cache-dir", str(cache)]) == 1
     errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert errors == [
-        f"error: {path} cannot be read: it is {kind}, {EXPECTED}; "
+        f"error: {path} cannot be used: it is {kind}, {EXPECTED}; "
         "replace it by the official one, or remove it to have it downloaded"
     ]
 
@@ -84,8 +84,7 @@ def test_a_file_of_cifar100_or_its_folder(tmp_path, kind, name):
     if name == ".":
         special(folder, kind)
     else:
-        for file, content in cifar_files().items():
-            put(folder / file, content)
+        unpacked(tmp_path / "data", source.folder, cifar_files())
         special(folder / name, kind)
     found = source.find(tmp_path / "data")
     assert found == folder
@@ -95,10 +94,9 @@ def test_a_file_of_cifar100_or_its_folder(tmp_path, kind, name):
 
 @each_kind
 def test_a_review(tmp_path, kind):
-    for key, content in REVIEWS.items():
-        put(tmp_path.joinpath("aclImdb", *key), content)
+    unpacked(tmp_path, "aclImdb", REVIEWS)
     path = special(tmp_path / "aclImdb" / "test" / "pos" / "0_7.txt", kind)
-    with pytest.raises(DataError, match=rf"{path} cannot be read: it is {kind}, {EXPECTED}"):
+    with pytest.raises(DataError, match=rf"{path} cannot be used: it is {kind}, {EXPECTED}"):
         imdb_source().read(tmp_path / "aclImdb")
 
 

@@ -236,12 +236,12 @@ AT_ONCE = """
 import pickle, sys, time
 from workloads.data import prepare
 source = pickle.loads(bytes.fromhex(sys.argv[1]))
-stored = prepare._store
+write = prepare.caches.write
 def slowly(*arguments):
     time.sleep(0.5)
     print("built")
-    return stored(*arguments)
-prepare._store = slowly
+    return write(*arguments)
+prepare.caches.write = slowly
 prepare.prepare("cifar100", "real", sys.argv[2], sys.argv[3], official=source)
 """
 

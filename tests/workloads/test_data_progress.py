@@ -8,7 +8,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from data_makers import REVIEWS, archive, cifar_files, imdb_archive, imdb_source, put
+from data_makers import REVIEWS, archive, cifar_files, imdb_archive, imdb_source, put, unpacked
 from test_data_fetch import cut_after, get, host, status, whole  # noqa: F401 - a fixture
 from test_data_prepare import SOURCE, cache, data, no_network, real, small_twins  # noqa: F401 - fixtures
 
@@ -37,16 +37,12 @@ def test_real_cifar100_is_never_silent(real, at_once, capsys, data):
     real()
     assert steps(capsys.readouterr().err) == [
         f"reading {SOURCE.archive.file}",
-        "cifar100: checking",
-        "cifar100: parsing",
         "cifar100: hashing",
         "cifar100: writing",
     ]
     real()
     assert steps(capsys.readouterr().err) == ["cifar100: hashing"]
-    for name, content in cifar_files().items():
-        put(data / "below" / SOURCE.folder / name, content)
-    SOURCE.read(data / "below" / SOURCE.folder)
+    SOURCE.read(unpacked(data / "below", SOURCE.folder, cifar_files()))
     assert steps(capsys.readouterr().err)[0] == "cifar100: reading"
 
 
@@ -56,9 +52,8 @@ def test_real_imdb_is_never_silent(tmp_path, cache, at_once, capsys, form):
     if form == "archive":
         put(tmp_path / source.archive.file, imdb_archive())
     else:
-        reading = [f"imdb: reading {split}/{label}" for split in ("train", "test") for label in ("neg", "pos")]
-        for key, content in REVIEWS.items():
-            put(tmp_path.joinpath("aclImdb", *key), content)
+        reading = ["imdb: reading"]
+        unpacked(tmp_path, "aclImdb", REVIEWS)
     prepare("imdb", "real", tmp_path, cache, official=source, say=lambda _: None)
     after = ["imdb: counting words", "imdb: encoding train", "imdb: encoding test", "imdb: hashing", "imdb: writing"]
     assert steps(capsys.readouterr().err) == [*reading, *after]
@@ -87,8 +82,8 @@ def test_a_download_says_where_it_goes_and_why_it_waits(host, real, tmp_path, ca
     host.answers = [cut_after(1000), status(503), whole]
     get(host, tmp_path / "other")
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith(f"{url}: the connection ended after 1000 of 300000 bytes; trying again in ")
-    assert lines[1].startswith(f"{url}: the host says 503")
+    assert [line.startswith(f"{url}: ") and "; trying again in " in line for line in lines] == [True, True]
+    assert "503" in lines[1]
 
 
 class Clock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 def test_tensorflow_s_drops_what_keras_own_layer_drops(precision: str) -> None:
     framework_of("tensorflow")
     keras = pytest.importorskip("keras")
-    from workloads.dropout.tensorflow import Dropout
+    from workloads.defaults.tensorflow import Dropout
 
     x = np.random.default_rng(0).normal(size=(50, 20)).astype(np.float32)
     answers = []
@@ -41,7 +42,7 @@ def test_tensorflow_s_drops_what_keras_own_layer_drops(precision: str) -> None:
 def test_tensorflow_s_is_turned_off_within_blocks_too() -> None:
     framework_of("tensorflow")
     keras = pytest.importorskip("keras")
-    from workloads.dropout.tensorflow import Dropout, turn_off
+    from workloads.defaults.tensorflow import Dropout, turn_off
 
     def block() -> Any:
         return keras.Sequential([keras.Input((20,)), Dropout(0.5)])
@@ -57,7 +58,7 @@ def test_tensorflow_s_is_turned_off_within_blocks_too() -> None:
 def test_jax_s_switch_drops_what_flax_drops_or_nothing() -> None:
     jax = pytest.importorskip("jax")
     nn = pytest.importorskip("flax.linen")
-    from workloads.dropout.jax import COLLECTION, keep_if_off, switches, turn_off
+    from workloads.defaults.jax import COLLECTION, keep_if_off, switches, turn_off
 
     class Model(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
         @nn.compact
@@ -65,12 +66,12 @@ def test_jax_s_switch_drops_what_flax_drops_or_nothing() -> None:
             dropped = nn.Dropout(0.25, deterministic=False)(x)
             return dropped, keep_if_off(self, dropped, x)
 
-    x = jax.numpy.ones((50, 20))
-    off = turn_off(switches(True))
-    for statistics, left in ((switches(True), 0), (off, 1), (turn_off(off), 1)):
+    x, on = jax.numpy.ones((50, 20)), SimpleNamespace(dropout=True)
+    off = turn_off(switches(on))
+    for statistics, left in ((switches(on), 0), (off, 1), (turn_off(off), 1)):
         answers = Model().apply({COLLECTION: statistics}, x, rngs={"dropout": jax.random.key(0)})
         np.testing.assert_array_equal(answers[1], (answers[0], x)[left])
-    assert switches(False) == turn_off({}) == {}
+    assert switches(SimpleNamespace(dropout=False)) == turn_off({}) == {}
 
 
 def replayed(framework: str) -> Evidence:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,8 +9,8 @@ import numpy as np
 import pytest
 
 from suite.analysis.identity.tolerances import EVALUATED_COARSELY
-from suite.plan.cell import FRAMEWORKS, KERNELS_OF
-from tests.frameworks import PAIRS, batches, distance, each_framework, module, narrow, needs_frameworks, training
+from suite.plan.cell import FRAMEWORKS
+from tests.frameworks import PAIRS, batches, distance, each_framework, narrow, needs_frameworks, training
 from tests.isolation import in_own_process
 from workloads.data.dataset import Array
 from workloads.gpt_small.spec import IGNORED, VOCABULARY, specification
@@ -95,56 +94,6 @@ def test_the_frameworks_score_alike() -> None:
     for one, other in PAIRS:
         assert distance(found[one][0], found[other][0]) < 1e-9
         assert found[one][1] == pytest.approx(found[other][1], abs=1e-12)
-
-
-@needs_frameworks("pytorch")
-@pytest.mark.parametrize("precision", ["fp64", "fp32"])
-def test_pytorch_s_fused_kernel_computes_what_the_formula_does(precision: str) -> None:
-    spec, found = narrow(NAME), []
-    for kernel in KERNELS_OF[NAME]:
-        with training(NAME, "pytorch", precision, spec=spec) as running:
-            for block in running.model.blocks:
-                assert block.kernel == "fused", "what PyTorch takes by itself"
-                block.kernel = kernel
-            batch = running.put(batches(spec, 8)[0])
-            found.append((running.logits(batch), running.gradients(batch)[1]))
-    bound = {"fp64": 1e-12, "fp32": 1e-4}[precision]
-    assert distance(found[0][0], found[1][0]) < bound
-    assert max(distance(found[0][1][name], found[1][1][name]) for name in found[0][1]) < bound
-
-
-@needs_frameworks("jax")
-def test_jax_asks_cudnn_for_the_causal_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the formula in cuDNN's place, which needs a device even to be traced."""
-    import jax
-
-    handed: list[tuple[str, bool, str]] = []
-
-    def stand_in(query: Any, key: Any, value: Any, *, is_causal: bool, implementation: str) -> Any:
-        handed.append((str(query.dtype), is_causal, implementation))
-        return module(NAME, "jax").plain_attention(query, key, value, np.tri(query.shape[1], dtype=bool))
-
-    monkeypatch.setattr(jax.nn, "dot_product_attention", stand_in)
-    spec, found = narrow(NAME), []
-    for kernel in KERNELS_OF[NAME]:
-        with training(NAME, "jax", "bf16", spec=spec) as running:
-            running.model = running.model.clone(kernel=kernel)
-            found.append(running.logits(running.put(batches(spec, 8)[0])).tolist())
-    assert found[0] == found[1]
-    assert handed == [("bfloat16", True, "cudnn")] * spec.layers
-
-
-@needs_frameworks("pytorch")
-def test_torch_compile_takes_the_whole_model_as_one_graph() -> None:
-    """Traced only: what a back end makes of the graph is its own affair."""
-    import torch
-
-    spec = replace(narrow(NAME), layers=1)
-    with training(NAME, "pytorch", "fp32", spec=spec) as running:
-        batch = running.put(batches(spec, 8)[0])
-        traced = torch.compile(running.module.loss, fullgraph=True, dynamic=False, backend="eager")
-        found, expected = (loss(running.model, *batch).item() for loss in (traced, running.loss))
-        assert found == pytest.approx(expected)
 
 
 @cache

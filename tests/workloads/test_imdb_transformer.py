@@ -70,41 +70,6 @@ def test_what_lies_behind_the_last_word_changes_nothing(framework: str, layers: 
     assert max(distance(gradients[name], more[name]) for name in gradients) < 1e-12
 
 
-@needs_frameworks("pytorch")
-@pytest.mark.parametrize("precision", ["fp64", "fp32"])
-def test_pytorch_s_fused_kernel_computes_what_the_formula_does(precision: str) -> None:
-    import torch
-
-    spec, found = narrow(NAME), []
-    for kernel in KERNELS_OF[NAME]:
-        with training(NAME, "pytorch", precision, spec=spec) as running:
-            for block in running.model.blocks:
-                assert block.kernel == "fused", "what PyTorch takes by itself"
-                block.kernel = kernel
-            batch = running.put(batches(spec, 8)[0])
-            found.append((running.logits(batch), running.gradients(batch)[1]))
-    bound = {"fp64": 1e-12, "fp32": 1e-4}[precision]
-    assert distance(found[0][0], found[1][0]) < bound
-    assert max(distance(found[0][1][name], found[1][1][name]) for name in found[0][1]) < bound
-    assert torch.nn.attention.SDPBackend.MATH not in module(NAME, "pytorch").FUSED, "no formula under another name"
-
-
-@needs_frameworks("pytorch")
-@pytest.mark.parametrize("kernel", KERNELS_OF[NAME])
-def test_torch_compile_takes_the_whole_model_as_one_graph(kernel: str) -> None:
-    """Traced only: what a back end makes of the graph is its own affair."""
-    import torch
-
-    spec = narrow(NAME)
-    with training(NAME, "pytorch", "fp32", spec=spec) as running:
-        for block in running.model.blocks:
-            block.kernel = kernel
-        batch = running.put(batches(spec, 8)[0])
-        traced = torch.compile(running.module.loss, fullgraph=True, dynamic=False, backend="eager")
-        found, expected = (loss(running.model, *batch).item() for loss in (traced, running.loss))
-        assert found == pytest.approx(expected)
-
-
 @each_framework
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("compute", ["float32", "bfloat16", "float16", "float64"])
@@ -134,27 +99,6 @@ def test_a_kernel_that_is_not_there_ends_the_launch_as_unsupported() -> None:
         code.Training(cell, spec, module(NAME, "tensorflow"), spec.reference_weights(0), "cpu")
     status, reason = classify(raised.value, Job(cell, data="nowhere"), code)
     assert (status, reason) == ("unsupported", str(raised.value))
-
-
-@needs_frameworks("jax")
-def test_jax_hands_cudnn_the_length_of_every_review(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the formula in cuDNN's place, which needs a device even to be traced."""
-    import jax
-
-    handed: list[dict[str, Any]] = []
-
-    def stand_in(query: Any, key: Any, value: Any, *, key_value_seq_lengths: Any, implementation: str) -> Any:
-        handed.append({"type": str(query.dtype), "implementation": implementation})
-        return module(NAME, "jax").plain_attention(query, key, value, key_value_seq_lengths)
-
-    monkeypatch.setattr(jax.nn, "dot_product_attention", stand_in)
-    spec, found = narrow(NAME), []
-    for kernel in KERNELS_OF[NAME]:
-        with training(NAME, "jax", "bf16", spec=spec) as running:
-            running.model = running.model.clone(kernel=kernel)
-            found.append(running.logits(running.put(batches(spec, 8)[0])).tolist())
-    assert found[0] == found[1]
-    assert handed == [{"type": "bfloat16", "implementation": "cudnn"}] * spec.layers
 
 
 @each_framework

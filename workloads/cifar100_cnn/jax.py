@@ -9,11 +9,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from workloads.checkpointing.jax import recompute
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
 from workloads.defaults.jax import evaluate as logits
-from workloads.defaults.jax import export_weights, import_weights, kernels, loss, scores
-from workloads.dropout.jax import keep_if_off, switches
+from workloads.defaults.jax import export_weights, import_weights, keep_if_off, kernels, loss, recompute, scores
+from workloads.defaults.jax import switches as statistics
 from workloads.spec import Numbers
 
 __all__ = (
@@ -71,8 +70,3 @@ def build(
 ) -> Cnn:  # fmt: skip
     """The module; its weights come from `import_weights`."""
     return Cnn(spec, numbers, dropout, checkpointing)
-
-
-def statistics(model: Cnn) -> Tree:
-    """What a step depends on besides the weights: whether dropout is on."""
-    return switches(model.dropout)

@@ -13,9 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workloads.checkpointing.pytorch import recompute
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
-from workloads.defaults.pytorch import export_weights, import_weights, kernels, loss, scores
+from workloads.defaults.pytorch import export_weights, import_weights, kernels, loss, recompute, scores
 from workloads.spec import Numbers
 
 __all__ = ("Cnn", "build", "export_weights", "import_weights", "kernels", "loss", "scores", "stages")

@@ -5,10 +5,17 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
-from workloads.checkpointing.tensorflow import Recomputed
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN, CnnSpec
-from workloads.defaults.tensorflow import export_weights, import_weights, kernels, loss, scores, variables
-from workloads.dropout.tensorflow import Dropout
+from workloads.defaults.tensorflow import (
+    Dropout,
+    Recomputed,
+    export_weights,
+    import_weights,
+    kernels,
+    loss,
+    scores,
+    variables,
+)
 from workloads.spec import Numbers
 
 __all__ = (

@@ -12,11 +12,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from workloads.checkpointing.jax import recompute
 from workloads.cifar100_cnn.spec import DEVIATION, MEAN
 from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, MOMENTUM, Convolution, ResNetSpec
 from workloads.defaults.jax import evaluate as answers
-from workloads.defaults.jax import export_weights, import_weights, kernels, logits, loss, scores, statistics
+from workloads.defaults.jax import export_weights, import_weights, kernels, logits, loss, recompute, scores, statistics
 from workloads.spec import Numbers
 
 __all__ = (

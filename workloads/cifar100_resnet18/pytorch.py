@@ -6,10 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workloads.checkpointing.pytorch import recompute
 from workloads.cifar100_cnn.spec import DEVIATION, MEAN
 from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, MOMENTUM, Convolution, ResNetSpec
-from workloads.defaults.pytorch import export_weights, import_weights, kernels, loss, scores
+from workloads.defaults.pytorch import export_weights, import_weights, kernels, loss, recompute, scores
 from workloads.spec import Numbers
 
 __all__ = ("ResNet", "build", "export_weights", "import_weights", "kernels", "loss", "scores")

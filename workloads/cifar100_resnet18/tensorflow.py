@@ -12,10 +12,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from workloads.checkpointing.tensorflow import Recomputed
 from workloads.cifar100_cnn.tensorflow import Normalise
 from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, IMAGE, MOMENTUM, Convolution, ResNetSpec
-from workloads.defaults.tensorflow import export_weights, import_weights, loss, scores, variables
+from workloads.defaults.tensorflow import Recomputed, export_weights, import_weights, loss, scores, variables
 from workloads.spec import Numbers
 
 __all__ = ("build", "export_weights", "import_weights", "kernels", "loss", "scores", "variables")

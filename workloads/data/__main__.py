@@ -95,12 +95,10 @@ def _fetch(options: argparse.Namespace) -> int:
     for name in options.names or NAMES:
         try:
             folder = prepare(name, options.source, options.data_dir, options.cache_dir)
-        except UnavailableError as error:
-            print(f"error: {error}", file=sys.stderr)
-            print(f"Until then the suite measures with the synthetic twin of {name}, and says so.", file=sys.stderr)
-            failed = True
         except DataError as error:  # the others may still be available
             print(f"error: {error}", file=sys.stderr)
+            if isinstance(error, UnavailableError):
+                print(f"Until then the suite measures with the synthetic twin of {name}, and says so.", file=sys.stderr)
             failed = True
         else:
             print(_line(folder))

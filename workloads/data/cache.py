@@ -174,7 +174,7 @@ def _meta(data: DataSet) -> dict[str, Any]:
         "kind": data.kind,
         "version": VERSION,
         "digest": data.digest,
-        "arrays": {name: _facts(array) for name, array in arrays(data).items()},
+        "arrays": {name: {"shape": [*array.shape], "dtype": _dtype(array)} for name, array in arrays(data).items()},
     }
     if data.form:
         meta["form"] = data.form
@@ -195,10 +195,6 @@ def _voucher(meta: dict[str, Any]) -> Voucher | None:
     if official["found_digest"] != meta["digest"]:
         raise ValueError("its official_archive is about another digest")
     return Voucher(str(official["md5"]), str(official["expected_digest"]))
-
-
-def _facts(array: Array) -> dict[str, Any]:
-    return {"shape": list(array.shape), "dtype": _dtype(array)}
 
 
 def _write_array(path: Path, array: Array, advance: Advance) -> None:

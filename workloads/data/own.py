@@ -19,7 +19,7 @@ import numpy as np
 from workloads import registry
 from workloads.data import cache as caches
 from workloads.data.dataset import FORMS, KINDS, Array, DataError, DataSet, Split
-from workloads.data.prepare import cache_directory
+from workloads.data.prepare import cache_directory, writing
 from workloads.faults import FAULTS, describe_fault
 
 #: What a spec's ``data`` says where the data is that of its own folder.
@@ -97,10 +97,8 @@ def prepare_own(workload: str, source: str, cache: Path | str | None, say: Calla
     except DataError:
         pass  # nothing there, damaged, or of an older program
     say(f"{workload}: storing its data in {folder}")
-    try:
-        return caches.write(data, cache_directory(cache))
-    except OSError as error:
-        raise DataError(f"cache directory {folder.parent} cannot be written: {error.strerror or error}") from error
+    with writing(folder.parent, folder, say):
+        return caches.write(data, folder.parent)
 
 
 def add_augmentation(data: DataSet, workload: str) -> DataSet:

@@ -93,13 +93,8 @@ def prepare(
 
 
 def _real(source: Source, directory: Path | None, cache: Path, fetch: bool, say: Callable[[str], None]) -> Path:
-    folder = caches.folder_of(cache, source.name, "real")
-    if _valid(folder, "real", source, None):
-        return folder
-    local = source.find(directory) if directory else None
-    with _writing(cache, folder, say):
-        if _valid(folder, "real", source, say):  # another process may have built it while this one waited
-            return folder
+    def read() -> DataSet:
+        local = source.find(directory) if directory else None
         path = local or _download(source, directory, cache / "downloads", fetch, say)
         say(f"{source.name}: reading {path}")
         data = source.read(path)
@@ -109,7 +104,20 @@ def _real(source: Source, directory: Path | None, cache: Path, fetch: bool, say:
                 f"its digest is {data.digest[:16]}..., not {data.voucher.expected[:16]}... as expected; "
                 "results with it are kept apart from others. Please report this"
             )
-        return _store(data, cache)
+        return data
+
+    return _cached(source, "real", cache, say, read)
+
+
+def _cached(source: Source, kind: str, cache: Path, say: Callable[[str], None], make: Callable[[], DataSet]) -> Path:
+    """The cache folder of this data, which is made unless it is there and valid."""
+    folder = caches.folder_of(cache, source.name, kind)
+    if _valid(folder, kind, source, None):
+        return folder
+    with writing(cache, folder, say):
+        if not _valid(folder, kind, source, say):  # another process may have built it while this one waited
+            caches.verify(caches.write(make(), cache))
+    return folder
 
 
 def _download(source: Source, directory: Path | None, folder: Path, fetch: bool, say: Callable[[str], None]) -> Path:
@@ -128,20 +136,11 @@ def _download(source: Source, directory: Path | None, folder: Path, fetch: bool,
 
 
 def _synthetic(name: str, cache: Path, say: Callable[[str], None]) -> Path:
-    folder = caches.folder_of(cache, name, "synthetic")
-    if _valid(folder, "synthetic", SOURCES[name], None):
-        return folder
-    with _writing(cache, folder, say):
-        if _valid(folder, "synthetic", SOURCES[name], say):
-            return folder
+    def generate() -> DataSet:
         say(f"{name}: generating the synthetic twin")
-        return _store(synthetic.generate(name), cache)
+        return synthetic.generate(name)
 
-
-def _store(data: DataSet, cache: Path) -> Path:
-    folder = caches.write(data, cache)
-    caches.verify(folder)
-    return folder
+    return _cached(SOURCES[name], "synthetic", cache, say, generate)
 
 
 def _valid(folder: Path, kind: str, source: Source, say: Callable[[str], None] | None) -> bool:
@@ -153,7 +152,7 @@ def _valid(folder: Path, kind: str, source: Source, say: Callable[[str], None] |
         if not folder.exists():
             caches.refuse_foreign(folder)  # it may be a link to nowhere
             return False
-    except OSError:  # no access to the cache directory, which `_writing` reports
+    except OSError:  # no access to the cache directory, which `writing` reports
         return False
     try:
         verify_identity(folder, kind, source)
@@ -191,7 +190,7 @@ def verify_identity(folder: Path, kind: str, source: Source) -> DataSet:
 
 
 @contextmanager
-def _writing(cache: Path, folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+def writing(cache: Path, folder: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Write access to the cache: one process at a time for each folder; leftovers of killed ones are removed."""
     try:
         make_folder(cache)

@@ -1,4 +1,11 @@
-"""What most files of a workload have alike, one file per framework; importing this package imports no framework."""
+"""What most files of a workload have alike, one file per framework; importing this package imports no framework.
+
+* Gradient checkpointing of a block (`recompute`, `Recomputed`): the backward pass computes the activations inside a
+  block again from its input, which alone is kept. The second pass must change nothing: it draws the dropout masks of
+  the first, and leaves running statistics as they are. Then every gradient is equal to the last bit.
+* Dropout that is a part of the state, not of the compiled program, where a framework compiles. So the very program that
+  is timed can take a fingerprint, for which it draws its masks, those of the framework's own layer, and drops nothing.
+"""
 
 from __future__ import annotations
 

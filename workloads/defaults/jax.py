@@ -19,10 +19,13 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from workloads import defaults
 from workloads.data.dataset import Array
-from workloads.dropout.jax import COLLECTION, SWITCH
 
 Tree = dict[str, Any]
 Compared = Callable[[Any, jax.Array], jax.Array]
+Block = Callable[..., jax.Array]
+
+#: The collection of the switch of dropout among a module's variables, and its name there.
+COLLECTION, SWITCH = "switches", "dropout"
 
 #: Which implementation of a layer runs, where there is a choice: none.
 kernels = defaults.kernels
@@ -219,3 +222,30 @@ def _rename(name: str, tensor: str, other: str) -> str:
     """The name with another tensor behind its layer, where it is this one."""
     layer, slash, own = name.rpartition("/")
     return f"{layer}{slash}{other if own == tensor else own}"
+
+
+def recompute(block: Block) -> Block:
+    """A function of a module and its inputs, whose activations the backward pass computes again.
+
+    Random keys and statistics are values in flax, so that a second pass has those of the first.
+    """
+    function: Block = nn.remat(block)
+    return function
+
+
+def switches(model: Any) -> Tree:
+    """`statistics` of a model whose dropout is in the state: its switch, on the device, where it has dropout."""
+    return {SWITCH: jnp.array(True)} if model.dropout else {}
+
+
+def keep_if_off(model: nn.Module, dropped: jax.Array, x: jax.Array) -> jax.Array:
+    """What of ``x`` dropout has left, unless the model's variables say that it is off."""
+    return jax.lax.select(model.get_variable(COLLECTION, SWITCH, jnp.array(True)), dropped, x)
+
+
+def turn_off(statistics: Tree) -> Tree:
+    """The same with the switch off, on the same devices, where there is one."""
+    if SWITCH not in statistics:
+        return statistics
+    on = statistics[SWITCH]
+    return statistics | {SWITCH: jax.jit(jnp.zeros_like, out_shardings=on.sharding)(on)}

@@ -14,8 +14,9 @@ from workloads.data.dataset import Array
 from workloads.defaults.keras import import_weights, variables
 
 __all__ = (
-    "BatchNormalization", "Unpack", "binary_loss", "binary_scores", "by_sample", "export_weights", "import_weights",
-    "join", "kernels", "loss", "scores", "squared_loss", "squared_scores", "variables",
+    "BatchNormalization", "Dropout", "Recomputed", "Unpack", "binary_loss", "binary_scores", "by_sample",
+    "export_weights", "import_weights", "join", "kernels", "loss", "scores", "squared_loss", "squared_scores",
+    "turn_off", "variables",
 )  # fmt: skip
 
 Compared = Callable[[Any, tf.Tensor], tf.Tensor]
@@ -107,3 +108,81 @@ def join(output: Any) -> tf.Tensor:
 def export_weights(model: keras.Model) -> dict[str, Array]:
     """A copy of every tensor in canonical layout, on the host."""
     return {name: np.array(variable.numpy()) for name, variable in variables(model).items()}
+
+
+class Recomputed(keras.layers.Layer):
+    """A block of layers, itself a Keras model, whose activations the backward pass computes again in training.
+
+    `tf.recompute_grad` runs the block twice, with all that it changes. So the block runs as a pure function here, in
+    Keras' stateless scope: what it draws and what statistics start from is read before, and set once after it.
+    A block of two inputs gets the second as ``beside``.
+    """
+
+    def __init__(self, block: keras.Model, dtype: str) -> None:
+        super().__init__(dtype=dtype)
+        self.block = block
+
+    def call(self, x: tf.Tensor, beside: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
+        inputs = [x] if beside is None else [x, beside]
+        if not training:
+            return self.block(inputs if beside is not None else x, training=training)
+        state = [(variable, tf.convert_to_tensor(variable.value)) for variable in self.block.non_trainable_variables]
+        statistics = [variable for variable, value in state if value.dtype.is_floating]
+
+        def forward(*inputs: tf.Tensor) -> list[tf.Tensor]:
+            with keras.StatelessScope(state_mapping=state) as scope:
+                y = self.block(list(inputs) if len(inputs) > 1 else inputs[0], training=True)
+            return [y, *(tf.stop_gradient(scope.get_current_value(variable)) for variable in statistics)]
+
+        y, *after = tf.recompute_grad(forward)(*inputs)
+        for variable, value in zip(statistics, after, strict=True):
+            variable.assign(value)
+        for layer in self.block.layers:
+            if hasattr(layer, "seed_generator"):
+                layer.seed_generator.next()  # as the draw of the block's dropout, which the scope has undone
+        return y
+
+
+class Dropout(keras.layers.Layer):
+    """`keras.layers.Dropout` by the same operations, so that equal seeds draw equal masks; with rate 0 nothing."""
+
+    def __init__(self, rate: float, **options: Any) -> None:
+        super().__init__(**options)
+        self.rate = rate
+        if rate:
+            self.seed_generator = keras.random.SeedGenerator()
+
+    def get_config(self) -> dict[str, Any]:
+        """What makes another layer like this."""
+        return super().get_config() | {"rate": self.rate}
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        del shape
+        if self.rate:
+            start = keras.initializers.Constant(self.rate)
+            self.variable = self.add_weight((), start, trainable=False, autocast=False, name="rate")
+
+    def compute_output_spec(self, x: keras.KerasTensor, **_: Any) -> keras.KerasTensor:
+        """Of the input's shape and type."""
+        return keras.KerasTensor(x.shape, self.compute_dtype)
+
+    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        if not training or not self.rate:
+            return x
+        rate = tf.cast(tf.convert_to_tensor(self.variable), x.dtype)
+        seed = tf.math.floormod(self.seed_generator.next(), tf.int32.max - 1)  # int32 is what XLA takes
+        drawn = tf.random.stateless_uniform(tf.shape(x), tf.cast(seed, tf.int32), dtype=x.dtype)
+        return tf.where(drawn >= rate, x * (1 / (1 - rate)), tf.zeros((), x.dtype))
+
+    def turn_off(self) -> None:
+        """Drop nothing from now on, and draw as before."""
+        if self.rate:
+            self.variable.assign(0)
+
+
+def turn_off(layers: list[keras.layers.Layer]) -> None:
+    """Turn the dropout of a model with these layers off, and of the blocks among them."""
+    for outer in layers:
+        for layer in outer._flatten_layers():
+            if isinstance(layer, Dropout):
+                layer.turn_off()

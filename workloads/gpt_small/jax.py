@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from workloads.checkpointing.jax import recompute
-from workloads.defaults.jax import export_weights, import_weights, statistics
+from workloads.defaults.jax import export_weights, import_weights, recompute, statistics
 from workloads.gpt_small.spec import EPSILON, IGNORED, VOCABULARY, GptSpec
 from workloads.imdb_transformer.jax import kernels
 from workloads.spec import Numbers

@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workloads.checkpointing.pytorch import recompute
-from workloads.defaults.pytorch import export_weights, import_weights
+from workloads.defaults.pytorch import export_weights, import_weights, recompute
 from workloads.gpt_small.spec import EPSILON, IGNORED, VOCABULARY, GptSpec
 from workloads.imdb_transformer.pytorch import allow_fused_alone, kernels, plain_attention
 from workloads.spec import Numbers

@@ -11,8 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from workloads.checkpointing.tensorflow import Recomputed
-from workloads.defaults.tensorflow import export_weights, import_weights, variables
+from workloads.defaults.tensorflow import Recomputed, export_weights, import_weights, variables
 from workloads.gpt_small.spec import EPSILON, IGNORED, VOCABULARY, GptSpec
 from workloads.imdb_transformer.tensorflow import gelu, kernels
 from workloads.spec import Numbers

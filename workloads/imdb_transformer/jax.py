@@ -13,12 +13,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from workloads.checkpointing.jax import recompute
 from workloads.defaults.jax import binary_loss as loss
 from workloads.defaults.jax import binary_scores as scores
 from workloads.defaults.jax import evaluate as logits
-from workloads.defaults.jax import export_weights, import_weights
-from workloads.dropout.jax import keep_if_off, switches
+from workloads.defaults.jax import export_weights, import_weights, keep_if_off, recompute
+from workloads.defaults.jax import switches as statistics
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError, WorkloadSpec
 
@@ -129,8 +128,3 @@ def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> d
             f"JAX has fused attention on CUDA in {types} only, not on {device} in {numbers.compute}; use plain"
         )
     return {"attention": ("fused" if available else "plain") if kernel == "auto" else kernel}
-
-
-def statistics(model: Transformer) -> Tree:
-    """What a step depends on besides the weights: whether dropout is on."""
-    return switches(model.dropout)

@@ -13,10 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from workloads.checkpointing.pytorch import recompute
 from workloads.defaults.pytorch import binary_loss as loss
 from workloads.defaults.pytorch import binary_scores as scores
-from workloads.defaults.pytorch import export_weights, import_weights
+from workloads.defaults.pytorch import export_weights, import_weights, recompute
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError, WorkloadSpec
 

@@ -12,11 +12,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from workloads.checkpointing.tensorflow import Recomputed
+from workloads.defaults.tensorflow import Dropout, Recomputed, export_weights, import_weights, variables
 from workloads.defaults.tensorflow import binary_loss as loss
 from workloads.defaults.tensorflow import binary_scores as scores
-from workloads.defaults.tensorflow import export_weights, import_weights, variables
-from workloads.dropout.tensorflow import Dropout
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError, WorkloadSpec
 

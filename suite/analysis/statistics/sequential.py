@@ -68,19 +68,19 @@ def spent(level: float, share: float) -> float:
     return level * math.log1p((math.e - 1) * min(1.0, share))
 
 
-@cache
 def boundaries(design: Design, level: float) -> tuple[float, ...]:
     """For each look, the two-sided chance under no difference below which a test of this level rejects there."""
-    return tuple(2 * float(special.ndtr(-bound)) for bound in _bounds(design, level))
+    return tuple(map(float, _boundaries(design, (level,))[0]))
 
 
-def _bounds(design: Design, level: float) -> list[float]:
-    """The boundaries as standard scores: at each look the tails beyond them hold what is newly spent."""
+@cache
+def _boundaries(design: Design, levels: tuple[float, ...]) -> Array:
+    """The boundaries (levels, looks) as chances: at each look the tails beyond them hold what is newly spent."""
     grid = np.linspace(-_REACH, _REACH, _POINTS)
     step = grid[1] - grid[0]
-    bounds: list[float] = []
-    before, used = 0, 0.0
-    density = inside = np.empty(0)
+    bounds: list[list[float]] = []
+    before, used = 0, np.zeros(len(levels))
+    density = inside = np.empty((0, len(levels)))
     for look in design.looks:
         # `density` is that of the score at the last look, where nothing was rejected yet; now it moves on to this one.
         if before:
@@ -88,12 +88,13 @@ def _bounds(design: Design, level: float) -> list[float]:
             moved = (grid[:, None] - grid[None, :] * math.sqrt(before / look)) / spread
             density = np.exp(-(moved**2) / 2) @ (density * inside) * step / (spread * math.sqrt(2 * math.pi))
         else:
-            density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
-        new = spent(level, look / design.most) - used
-        bounds.append(_find_bound(grid, density, new / 2))
-        inside = _weights(grid, bounds[-1])
+            density = np.tile(np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi), (len(levels), 1)).T
+        new = np.array([spent(level, look / design.most) for level in levels]) - used
+        bounds.append([_find_bound(grid, *each) for each in zip(density.T, new / 2, strict=True)])
+        inside = np.array([_weights(grid, bound) for bound in bounds[-1]]).T
         before, used = look, used + new
-    return bounds
+    chances: Array = 2 * special.ndtr(-np.array(bounds).T)
+    return chances
 
 
 def _find_bound(grid: Array, density: Array, tail: float) -> float:
@@ -121,7 +122,7 @@ _LEVELS = tuple(sorted([*map(float, np.geomspace(1e-7, 0.8, 28)), LEVEL]))
 @cache
 def _table(design: Design) -> Array:
     """The logarithms of the boundaries (levels, looks)."""
-    logs: Array = np.log(np.array([boundaries(design, level) for level in _LEVELS]))
+    logs: Array = np.log(_boundaries(design, _LEVELS))
     return logs
 
 

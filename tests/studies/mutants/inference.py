@@ -43,7 +43,7 @@ def dropping(target: Target) -> None:
     else:
         import jax
 
-        from workloads.dropout.jax import COLLECTION
+        from workloads.defaults.jax import COLLECTION
 
         def drawn(model: Any, training: Any) -> Any:
             def logits(weights: Any, statistics: Any, inputs: Any) -> Any:

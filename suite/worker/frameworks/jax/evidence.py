@@ -21,8 +21,7 @@ from suite.worker.frameworks.jax.device import allocator, graphs_switched_off, t
 from suite.worker.frameworks.jax.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
 from suite.worker.frameworks.jax.training import COMPILE_MODES, COMPILER_OPTIONS
 from workloads.data.dataset import Array
-from workloads.defaults.jax import join
-from workloads.dropout.jax import SWITCH, turn_off
+from workloads.defaults.jax import SWITCH, join, turn_off
 
 #: What compiles a step on a CPU in half the time, and hardly changes how long it takes: loops fused as before XLA had
 #: emitters. The full `cifar100_cnn` at batch 8 compiled in 0.8 s instead of 1.7, and the median of five steps was 205

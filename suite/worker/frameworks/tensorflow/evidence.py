@@ -19,8 +19,7 @@ from suite.worker.frameworks.tensorflow.constants import exact
 from suite.worker.frameworks.tensorflow.device import allocator, threads
 from suite.worker.frameworks.tensorflow.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
 from workloads.data.dataset import Array
-from workloads.defaults.tensorflow import join
-from workloads.dropout.tensorflow import turn_off
+from workloads.defaults.tensorflow import join, turn_off
 
 #: Operations that only a forward pass has, and what the names of those of gradients begin with.
 FORWARD_ONLY = ("Conv2D", "Erf", "FusedBatchNormV3", "MaxPool", "Relu", "Softmax")
