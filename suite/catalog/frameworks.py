@@ -44,6 +44,7 @@ class Framework:
 
     ``one_layout`` is the reason why it has one memory layout of images; empty where it has several.
     ``thread_variables`` are set to the number of threads where a cell asks for one, if no function can.
+    ``thread_limits`` leave fewer threads at work than the framework says that it has.
 
     ``reads`` are the beginnings of the environment variables that it and its companions read, besides `READ_BY_ALL`.
 
@@ -78,6 +79,7 @@ class Framework:
     reads: tuple[str, ...] = ()
     keras_backend: str = ""
     thread_variables: tuple[str, ...] = ()
+    thread_limits: tuple[str, ...] = ()
     one_layout: str = ""
     oldest: str = ""
     release: str = ""
@@ -106,6 +108,7 @@ PYTORCH = Framework(
         "KINETO_", "KMP_", "LRU_CACHE_CAPACITY", "MKL_", "PL_", "PT2_", "PYTORCH_", "THP_MEM_ALLOC_ENABLE", "TORCH",
         "TRITON_",
     ),
+    thread_limits=("OMP_THREAD_LIMIT",),
     oldest="2.6.0", release="torch=={}", cuda_release="torch=={}", wheels="torch",
 )  # fmt: skip
 TENSORFLOW = Framework(

@@ -15,6 +15,7 @@ import re
 import secrets
 import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,13 @@ GENERIC = ("/root", "admin", "docker", "jovyan", "localhost", "nobody", "root", 
 #: What holds names that others gave: of packages, variables and options.
 STRANGE = ("installed", "locks", "packages", "typed", "variables")
 
-#: Forms of a word that tell nothing of who measured: a word of a language, a number with its unit, a version, a type, a
-#: constant, a model of hardware, what Python and the frameworks call something.
+#: Forms of a word that tell nothing of who measured, besides the suite's own words: a number with its unit, a version,
+#: a type, a constant, a model of hardware, what Python and the frameworks call something.
 _FORMS = (
-    r"[A-Za-z]{1,24}", "out-of-memory", r"[+-]?\d{1,12}(?:\.\d{1,12})?(?:e[+-]?\d{1,3})?(?:%|[A-Za-z]{0,3})",
+    "out-of-memory", r"[+-]?\d{1,12}(?:\.\d{1,12})?(?:e[+-]?\d{1,3})?(?:%|[A-Za-z]{0,3})",
     r"v?\d{1,4}(?:\.\d{1,4}){1,2}(?:\+[a-z0-9]{1,8})?", r"(?:b?float|[bt]?fp?|u?int)\d{1,2}",
-    r"[A-Z]{1,16}(?:_[A-Z0-9]{1,16}){1,6}", r"[A-Z][A-Za-z0-9]{0,11}(?:-[A-Z0-9]{1,8}){0,3}", "[A-Za-z]{1,12}/s",
+    r"[A-Z]{1,16}(?:_[A-Z0-9]{1,16}){1,6}", r"[A-Z][A-Z0-9]{0,11}(?:-[A-Z0-9]{1,8}){0,3}", "[A-Z][A-Za-z]{1,30}Error",
+    "[A-Za-z]{1,12}/s",
     r"(?:builtins|flax|jax|jaxlib|keras|nn|nnx|np|numpy|optax|suite|tensorflow|tf|torch|workloads)(?:\.[A-Za-z_]{1,40}){1,6}",
 )  # fmt: skip
 _PLAIN = re.compile("|".join(_FORMS))
@@ -61,7 +63,15 @@ def _is_plain(word: str, names: Collection[str]) -> bool:
     if any(name in lower if len(name) >= NAME_LEAST else name in re.split(r"[\W_]+", lower) for name in names):
         return False
     pieces = (piece.lstrip(".").rstrip(".:") for piece in _BETWEEN.split(word))
-    return all(_PLAIN.fullmatch(piece) for piece in pieces if any(map(str.isalnum, piece)))
+    words = (piece for piece in pieces if any(map(str.isalnum, piece)))
+    return all(word.lower() in _own_words() or _PLAIN.fullmatch(word) for word in words)
+
+
+@cache
+def _own_words() -> frozenset[str]:
+    """The words of the suite's own files; any other may be a host's name."""
+    texts = (path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].rglob("*.py"))
+    return frozenset(word for text in texts for word in re.findall("[a-z]{1,24}", text.lower()))
 
 
 def own_names() -> dict[str, str]:

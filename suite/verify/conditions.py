@@ -29,11 +29,12 @@ from suite.record.disturbance import (
 )
 from suite.record.files.line import decode_line
 from suite.record.parts.environment import digest_of
-from suite.record.record import SKIPPED, Record
+from suite.record.record import SKIPPED, Phase, Record
 from suite.record.retry import count_tested
 from suite.record.text import clean
 from suite.verify.known import DATA, core_peak, gpu_peak
 from suite.verify.rule import FAILED, MEASURE, WARNING, Problem, Submission
+from suite.worker.launch.measure import HALVES_LEAST, agree
 from workloads.recipes import recipe
 from workloads.registry import RegistryError
 from workloads.spec import WORKLOADS, specification
@@ -48,8 +49,8 @@ IDLE = "measure on an idle machine"
 #: How far the share of the cores that others took may be from the mean of its lines over time, which have rounded and
 #: thinned points, and from so many points on.
 LINES_MOST, POINTS_LEAST = 0.2, 8
-#: What rounding may add to a share.
-ROUNDED = 0.01
+#: What rounding may add to a share, and how many of its cores a machine keeps busy, which two clocks tell.
+ROUNDED, BUSY_MOST = 0.01, 1.1
 #: Seconds of a window: shorter ones are mostly the clock's and the fence's.
 WINDOW_LEAST_S = 0.3
 
@@ -146,8 +147,8 @@ def protocol(run: Submission) -> Iterator[Problem]:
     for (cell, status), count in skipped.items():
         if ok := len(run.cells.get(cell, ())):
             yield Problem(WARNING, f"{count} launches of {cell.id} are {status}, and {ok} are ok")
-    if odd := next((r for r in run.timed if r.phases["train"].steady == ("unsteady" in r.flags)), None):
-        yield Problem(FAILED, f"{odd.key} has not the flags that its windows give", MEASURE)
+    yield from _check_steady(run)
+    yield from _check_cores(run)
     yield from _disturbances(run)
     asked, least_s = run.run["launches"], run.run["plan"]["min_window_s"]
     if run.timed and run.run.get("design") != SEQUENTIAL:
@@ -164,6 +165,40 @@ def protocol(run: Submission) -> Iterator[Problem]:
     for load in loads:
         if load and (busy := load["busy_cores"] + load.get("steal_cores", 0.0)) > OTHERS_MOST * load["cores"]:
             yield Problem(WARNING, f"other programs kept {busy:.2f} cores busy before the run", "--wait-idle 600")
+
+
+def _check_steady(run: Submission) -> Iterator[Problem]:
+    """Each phase is called steady as its windows have it."""
+    for record in run.timed:
+        steady = {name: _is_steady(phase, record.run["plan"]["min_window_s"]) for name, phase in record.phases.items()}
+        said = {name: phase.steady for name, phase in record.phases.items()}
+        if steady != said or steady["train"] == ("unsteady" in record.flags):
+            yield Problem(FAILED, f"{record.key} has not the flags that its windows give", MEASURE)
+
+
+def _is_steady(phase: Phase, least_s: float) -> bool:
+    """Whether a phase was warm, and the halves of its windows agree, as a launch finds it."""
+    last, seconds = phase.warmup[-2:], [window.seconds for window in phase.windows]
+    warm = len({window.steps for window in last}) == 1 and min(window.seconds for window in last) >= least_s
+    return warm and agree([each.seconds for each in last]) and (len(seconds) < HALVES_LEAST or agree(seconds))
+
+
+def _check_cores(run: Submission) -> Iterator[Problem]:
+    """All shares are of the cores that the machine has: a host's launches, and what was busy before them."""
+    for record in run.ok:
+        cell, own, seen = record.cell, record.environment["machine"]["cores"], record.metrics["host"]["cores"]
+        divided = cell.cores or cell.bind or cell.devices > 1
+        if own > seen or (own < seen and not divided):
+            yield Problem(FAILED, f"{record.key} ran on {own} cores, and was watched on {seen:g}", MEASURE)
+    cores = {record.host: record.metrics["host"]["cores"] for record in run.ok}
+    odd = next((each for each in run.ok if each.metrics["host"]["cores"] != cores[each.host]), None)
+    if odd:
+        yield Problem(FAILED, f"{odd.key} was watched on other cores than launches beside it", MEASURE)
+    for load in filter(None, (run.header.get("background"), run.run.get("background"))):
+        busy = load["busy_cores"] + load.get("steal_cores", 0.0)
+        if busy > BUSY_MOST * load["cores"] or ("" in cores and load["cores"] != cores[""]):
+            why = f"before the run {busy:g} of {load['cores']} cores were busy, which are not those of its launches"
+            yield Problem(FAILED, why, MEASURE)
 
 
 def _disturbances(run: Submission) -> Iterator[Problem]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from datetime import datetime
 from statistics import median
 from typing import Any
 
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted, problems
-from suite.catalog.metrics import within
+from suite.catalog.metrics import first_gpu, number, within
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import AUTO, Cell, Loader
 from suite.record.disturbance import is_disturbed
 from suite.record.record import Record
+from suite.verify.known import EVIDENCE, FIRST_DAY
 from suite.verify.rule import FAILED, MEASURE, WARNING, Problem, Submission
 
 #: Windows lie within their bursts, whose times are rounded to microseconds.
@@ -30,12 +32,14 @@ WINDOWS_LEAST, DIGITS = 3, 7
 
 def copies(run: Submission) -> Iterator[Problem]:
     """No launch has figures or evidence of another, not even scaled."""
-    seen: dict[tuple[object, ...], str] = {}
+    seen: dict[tuple[object, ...], Record] = {}
     for record in run.ended:
         for name, key in _figures(record):
-            other = seen.setdefault((name, *key), record.key)
-            if other != record.key:
-                yield Problem(FAILED, f"{name} of {record.key} are those of {other}", MEASURE)
+            if (other := seen.setdefault((name, *key), record)).key != record.key:
+                yield Problem(FAILED, f"{name} of {record.key} are those of {other.key}", MEASURE)
+        for name, losses in _losses(record):
+            if (other := seen.setdefault((name, *losses), record)).run["seed"] != record.run["seed"]:
+                yield Problem(FAILED, f"{name} of {record.key} are those of {other.key}, of another seed", MEASURE)
 
 
 def _figures(record: Record) -> Iterator[tuple[str, tuple[object, ...]]]:
@@ -50,32 +54,32 @@ def _figures(record: Record) -> Iterator[tuple[str, tuple[object, ...]]]:
         yield "the seconds of its evidence", tuple(sorted(record.identity.seconds.items()))
 
 
+def _losses(record: Record) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Losses of a training to its end, which another seed never gives to the last digit, but where all are alike."""
+    epochs = record.course.epochs if record.course else ()
+    curve = record.course.curve if record.course else ()
+    series = {
+        "the losses of its epochs": tuple(epoch.train_loss for epoch in epochs),
+        "the losses after its epochs": tuple(epoch.test_loss for epoch in epochs),
+        "the losses of its first steps": curve,
+    }
+    series |= {f"the losses of epoch {at}": (each.train_loss, each.test_loss) for at, each in enumerate(epochs, 1)}
+    return ((name, losses) for name, losses in series.items() if len({*losses}) > 1)
+
+
 def check_plan(run: Submission) -> Iterator[Problem]:
     """A cell has the whole evidence in its first launch, and digests of the same program in all others."""
-    kinds: dict[tuple[object, ...], dict[Cell, set[str]]] = {}
     for cell, records in run.cells.items():
         identities = [record.identity for record in records if record.identity]
         if len(identities) < len(records):
             yield Problem(FAILED, f"a launch of {cell.id} has no evidence of identity", MEASURE)
-        elif not any(identity.losses for identity in identities):
-            yield Problem(FAILED, f"no launch of {cell.id} has a fingerprint", MEASURE)
         elif any(each.initial for each in identities) and not any(map(_is_replayed, records)):
             yield Problem(FAILED, f"no launch of {cell.id} was replayed by a fresh model", MEASURE)
-        elif any(not (each.weights or each.initial) or not each.batches for each in identities):
-            yield Problem(FAILED, f"a launch of {cell.id} has no digests of its weights and batches", MEASURE)
+        elif not all(each.weights or each.initial for each in identities):
+            yield Problem(FAILED, f"a launch of {cell.id} has no digest of its weights", MEASURE)
         elif len(programs := {identity.program for identity in identities}) > 1:
             yield Problem(FAILED, f"the launches of {cell.id} ran {len(programs)} programs", MEASURE)
-        elif records[0].ledger and not cell.recipe and any(identity.last is None for identity in identities):
-            yield Problem(FAILED, f"a launch of {cell.id} has no evidence from after its last window", MEASURE)
-        taken = {name for each in identities for name, value in vars(each).items() if value not in (None, "", (), {})}
-        alike = cell.workload, cell.size, cell.precision, cell.recipe, cell.checkpointing, cell.devices
-        kinds.setdefault(alike, {})[cell] = taken
-    for of_cells in kinds.values():
-        every = set().union(*of_cells.values())
-        for cell, missing in ((cell, min(every - taken)) for cell, taken in of_cells.items() if every - taken):
-            yield Problem(WARNING, f"{cell.id} lacks the evidence {missing}, which cells like it have", MEASURE)
-    unscored = (cell.id for cell, records in run.cells.items() if cell.recipe and not any(map(_is_scored, records)))
-    yield from (Problem(WARNING, f"{cell} had no answers scored by another model", MEASURE) for cell in unscored)
+    yield from _find_lacking(run)
     said = "as asked, which its settings as applied do not say"
     applied = ((record.key, _find_unapplied(record)) for record in run.ok)
     yield from (Problem(FAILED, f"{key} had no {asked} {said}", MEASURE) for key, asked in applied if asked)
@@ -86,6 +90,18 @@ def check_plan(run: Submission) -> Iterator[Problem]:
             yield Problem(FAILED, f"{record.key} has the program of {other.id}", MEASURE)
     if not of_program or not run.ok[0].ledger:
         yield Problem(WARNING, "it lacks evidence that this version takes", "measure again with this version")
+
+
+def _find_lacking(run: Submission) -> Iterator[Problem]:
+    """Evidence that the versions of a run's day took, and what a version took that took any other of it."""
+    age = max((each.since for each in EVIDENCE if any(each.is_in(record) for record in run.ok)), default=FIRST_DAY)
+    started = datetime.fromisoformat(run.run["started"])
+    for each in (each for each in EVIDENCE if each.since <= max(age, started)):
+        kind = WARNING if each.heavy or each.since > age else FAILED
+        for cell, records in run.cells.items():
+            there = [each.is_in(record) for record in records if each.have(record)]
+            if there and not (all(there) if each.in_each else any(there)):
+                yield Problem(kind, f"{cell.id} lacks {each.path}, which versions of its day have", MEASURE)
 
 
 def _find_unapplied(record: Record) -> str:
@@ -101,11 +117,6 @@ def _find_unapplied(record: Record) -> str:
         if not is_free and applied.get(name, setting.default) != asked:
             return f"{setting.title} {asked}"
     return ""
-
-
-def _is_scored(record: Record) -> bool:
-    """Whether its answers were scored by another model, as all versions with a ledger do."""
-    return not record.ledger or bool(record.identity and record.identity.scored)
 
 
 def _is_replayed(record: Record) -> bool:
@@ -130,6 +141,11 @@ def ledger(run: Submission) -> Iterator[Problem]:
         is_found = isinstance(tries, list) and any(within(each, "status") == "ok" for each in tries)
         if record.cell.batch == AUTO and not is_found:
             yield Problem(FAILED, f"no search of {record.key} found its {record.effective_batch} samples", MEASURE)
+        gpu = first_gpu(record)
+        told = [number(gpu.get(f"energy_j_{name}")) for name in ("per_sample", "to_target")]
+        powers = [within(gpu, "phases", "train", name, "median") for name in ("power_w", "power_from_energy_w")]
+        if any(told) and not any(map(number, powers)):
+            yield Problem(FAILED, f"{record.key} tells energy, and no power beside it", MEASURE)
     rows = {row.key: row.ok for each in run.groups for row in each.rows}
     for key, words in find_unaccounted(rows).items():
         found = [record for record in rows[key] if problems(record)] or rows[key]
@@ -173,6 +189,7 @@ def _find_unseen(run: Submission) -> Iterator[Problem]:
     """The parent's clock saw of each launch what it saw of the others, and of a training to its end all of it."""
     counted = [(record, record.ledger.seen_s) for record in run.ok if record.ledger]
     every = {name for _, seen_s in counted for name in seen_s}
+    every |= {"compile", "first_step"} if "startup" in every else set()
     for record, seen_s in counted:
         course, found = record.course, record.inference
         shown: dict[str, Any] = {"startup": record.startup, "compile": record.compile_s}

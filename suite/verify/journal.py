@@ -222,13 +222,14 @@ def stopping(run: Submission) -> Iterator[Problem]:
         yield Problem(FAILED, "it has a budget, and does not stop by it", AGAIN)
     elif has_control(run.header) and not any(record.control for record in run.ended) and not _is_uncontrolled(run):
         # Only a run that stops when it is decided has none; what was typed is left out of a redacted bundle.
-        kind = WARNING if run.about.redacted else FAILED
+        kind = WARNING if run.about.redacted or run.run.get("matrix") == "reproduce" else FAILED
         yield Problem(kind, "it has no A/A control, and --no-control was not typed", "bundle the whole run")
 
 
 def _is_uncontrolled(run: Submission) -> bool:
-    """Whether a run has no A/A control, as what was typed says, or since no `pytest suite` made it."""
-    typed, by_command = run.run["typed"], run.run.get("matrix") in ("reproduce", "profile")
+    """Whether a run has no A/A control, as what was typed says, or since its one cell was measured to be profiled."""
+    typed, is_profiled = run.run["typed"], len(run.cells) == 1 and all(record.profile for record in run.ok)
+    by_command = run.run.get("matrix") == "profile" and is_profiled
     return bool(by_command or typed.get("no-control") or typed.get("k") or all(each.cell.recipe for each in run.ended))
 
 

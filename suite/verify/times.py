@@ -10,14 +10,15 @@ from typing import Any
 from suite.plan.cell import AUTO
 from suite.plan.measuring import REPEATS
 from suite.record.record import Record
+from suite.verify.known import FIRST_DAY
 from suite.verify.rule import AGAIN, FAILED, WARNING, Problem, Submission
 
 #: Clocks are set while a machine runs, and times of start have no parts of a second. Published: 1.0 s at most.
 SET_S = 7.0
 #: What rounding may add to the seconds that a launch took.
 ROUNDING_S = 0.01
-#: No version of the suite is older, and this one is as old, whatever the clock here says.
-FIRST_DAY, THIS_DAY = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 11, 28, tzinfo=UTC)
+#: This version is as old, whatever the clock here says.
+THIS_DAY = datetime(2026, 11, 28, tzinfo=UTC)
 #: What a run's description says otherwise when it goes on.
 CHANGES = {"launches", "planned", "resumed", "background", "locks", "driver", REPEATS}
 

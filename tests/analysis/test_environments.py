@@ -102,6 +102,12 @@ def test_a_framework_that_alone_was_limited_to_fewer_threads_has_no_ratio_and_is
     assert len(both.unranked) == 1
 
 
+def test_a_limit_of_openmp_leaves_fewer_threads_than_a_framework_says() -> None:
+    held = [as_applied(each, 8, OMP_THREAD_LIMIT="2") for each in records.launches()]
+    reasons = rows(compared(held), "ratio_reason")
+    assert all("2 for 8 cores" in reasons[name] for name in ("tensorflow", "jax"))
+
+
 def test_threads_or_cores_that_were_asked_for_are_compared() -> None:
     for name in ("threads", "cores"):
         both = [

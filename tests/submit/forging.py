@@ -220,8 +220,35 @@ def unimportable(lines: list[Line], run: dict[str, Any]) -> None:
 def unseen(lines: list[Line], _: dict[str, Any]) -> None:
     """The parent saw the start of all launches but those of JAX."""
     for line in ok(lines):
-        started = {"startup": [sum(line["startup"].values())]} if line["cell"]["framework"] != "jax" else {}
-        each(line, "ledger.seen_s", line["ledger"]["seen_s"] | started)
+        if line["cell"]["framework"] == "jax":
+            each(line, "ledger.seen_s.startup", ...)
+
+
+def newest(lines: list[Line]) -> list[Line]:
+    """The lines of an older version's run as this version would have written them."""
+    for line in lines[1:]:
+        line["run"]["launches"] = lines[0]["run"]["launches"]
+        line["metrics"]["host"]["disturbance"] = dict(READINGS)
+        line["flags"] = [flag for flag in line["flags"] if flag == "unsteady"]
+        line["identity"]["initial"] = line["identity"]["weights"]
+        seen = {"startup": [sum(line["startup"].values())], "first_step": [line["first_step_s"]]}
+        line["ledger"]["seen_s"] |= seen | ({"compile": [line["compile_s"]]} if line["compile_s"] is not None else {})
+    applied()(lines, {})
+    return lines
+
+
+def energy_alone(lines: list[Line], _: dict[str, Any]) -> None:
+    """A GPU that tells energy, and no power beside which it could be held."""
+    tampering.gpu(lines)
+    for line in lines[1:]:
+        line["metrics"]["gpus"][0]["energy_j_per_sample"] = 0.001
+
+
+def steady(lines: list[Line], _: dict[str, Any]) -> None:
+    """Launches whose windows did not agree say that they did."""
+    for line in (line for line in ok(lines) if "unsteady" in line["flags"]):
+        line["flags"] = []
+        line["phases"]["train"]["steady"] = True
 
 
 def sessions(lines: list[Line], _: dict[str, Any]) -> None:

@@ -134,7 +134,12 @@ BUILDS = {
 def gpu(lines: list[Line], peak_tflops: float = 60.0) -> None:
     """A GPU's run made by hand from a CPU's: the figures of the launches are the CPU's, ten times as fast."""
     for line in lines[1:]:
-        machine = {"cpu": "Example CPU 3000", "cores": 16, "memory_bytes": 2**37, "gpus": [MADE_BY_HAND]}
+        machine = {
+            "cpu": "Example CPU 3000",
+            "cores": line["environment"]["machine"]["cores"],
+            "memory_bytes": 2**37,
+            "gpus": [MADE_BY_HAND],
+        }
         packages = BUILDS[line["cell"]["framework"]]
         line["environment"] = line["environment"] | {"machine": machine, "packages": packages}
         line["metrics"] = line["metrics"] | {"gpus": [{"name": MADE_BY_HAND}]}

@@ -9,12 +9,15 @@ import pytest
 
 from suite.analysis.records.load import LoadError, load
 from suite.plan.measuring import SEQUENTIAL
+from suite.record.bundle import read
 from suite.submit.contents import Contents
-from suite.verify.rule import FAILED, PASSED, WARNING
+from suite.verify.evidence import check_plan
+from suite.verify.fields import look_up
+from suite.verify.known import EVIDENCE
+from suite.verify.rule import FAILED, PASSED, WARNING, Submission
 from tests.published import RUNS
 from tests.submit import tampering
 from tests.submit.forging import (
-    READINGS,
     Forge,
     again,
     all_of_them,
@@ -23,6 +26,7 @@ from tests.submit.forging import (
     busy_before_there_were_readings,
     busy_without_a_word,
     each,
+    energy_alone,
     every_host,
     first_alone,
     gpu_with_packages_of_a_cpu,
@@ -31,6 +35,7 @@ from tests.submit.forging import (
     made_up,
     moved,
     named_twice,
+    newest,
     of_framework,
     one,
     other_host,
@@ -41,6 +46,7 @@ from tests.submit.forging import (
     sessions,
     slow_dropped,
     slower_clock,
+    steady,
     unimportable,
     unseen,
     unwatched,
@@ -48,6 +54,9 @@ from tests.submit.forging import (
 )  # fmt: skip
 from tests.submit.tampering import Line, chained, honest, of_cell, ok
 from tests.submit.test_tampered import said
+
+#: Evidence of launches that serve, train to their end, or keep less for the backward pass.
+OF_OTHERS = {f"identity.{name}" for name in ("evaluation", "recomputed", "scored", "inference", "answered")}
 
 #: What is forged, what the rule says, and the rule.
 FORGED: dict[str, tuple[Forge, str, str]] = {
@@ -106,6 +115,7 @@ FORGED: dict[str, tuple[Forge, str, str]] = {
         ],
         FAILED, "device",
     ),
+    "energy without power": (energy_alone, FAILED, "ledger"),
     "a batch that no search found": (searched, FAILED, "ledger"),
     "no packages": (launches_say("environment.packages", {}), FAILED, "versions"),
     "packages as a list": (launches_say("environment.packages", ["jax==0.10.2"]), FAILED, "versions"),
@@ -114,6 +124,13 @@ FORGED: dict[str, tuple[Forge, str, str]] = {
     "a launch of another seed": (first_alone("run.seed", 7), FAILED, "one run"),
     "nothing of the load before the run": (run_says(background=...), WARNING, "protocol"),
     "a load in words": (run_says(background={"busy_cores": "0", "cores": 2}), FAILED, "protocol"),
+    "a run without a control, as if it was measured to be profiled": (
+        run_says(launches=6, typed={}, matrix="profile"), FAILED, "stopping"
+    ),
+    "shares of more cores than the machine has": (launches_say("metrics.host.cores", 64), FAILED, "protocol"),
+    "a load of other cores": (run_says(background={"busy_cores": 1.0, "cores": 64}), FAILED, "protocol"),
+    "a load of more cores than there are": (run_says(background={"busy_cores": 9.0, "cores": 2}), FAILED, "protocol"),
+    "windows that agreed, as it is said": (steady, FAILED, "protocol"),
     # Times and machines.
     "one framework in 0.905 of its time": (scaled(0.905, jax), FAILED, "clock"),
     "one launch in 0.95 of its time": (scaled(0.95, one), FAILED, "clock"),
@@ -155,11 +172,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Contents:
 def lines(original: Contents) -> list[Line]:
     """A published run as this version would have written it."""
     made: list[Line] = json.loads(json.dumps(original.lines))
-    for line in made[1:]:
-        line["run"]["launches"] = made[0]["run"]["launches"]
-        line["metrics"]["host"]["disturbance"] = dict(READINGS)
-        line["flags"] = [flag for flag in line["flags"] if flag == "unsteady"]
-    return made
+    return newest(made)
 
 
 def forged(what: str, original: Contents, lines: list[Line], path: Path) -> Path:
@@ -184,9 +197,30 @@ def test_the_run_that_they_are_made_of_passes(original: Contents, lines: list[Li
     assert kinds == {"versions": WARNING, "protocol": WARNING}
 
 
-def test_settings_that_were_applied_as_asked_pass(original: Contents, lines: list[Line], tmp_path: Path) -> None:
-    applied()(lines, {})
-    assert said(tampering.bundle(tmp_path / "a.bundle", original, chained(lines)))["evidence"].kind == PASSED
+@pytest.mark.parametrize("path", [each.path for each in EVIDENCE if each.path not in OF_OTHERS])
+def test_evidence_that_no_launch_of_a_run_has_is_missed(
+    path: str, original: Contents, lines: list[Line], tmp_path: Path
+) -> None:
+    """The newest is warned of where a run is of a day on which versions took it."""
+    lines, run = json.loads(json.dumps([lines, original.about.run]).replace("2026-11-24T", "2026-11-28T"))
+    for line in ok(lines):
+        value = look_up(line, path)
+        each(line, path, type(value)() if isinstance(value, (str, list)) or path == "identity.updates" else None)
+        if not path.startswith("identity") and path != "ledger":
+            each(line, path, ...)
+    answers = said(tampering.bundle(tmp_path / "a.bundle", original, chained(lines), run=run))
+    is_light = path not in ("settings.applied", *(each.path for each in EVIDENCE if each.heavy))
+    assert answers["evidence"].kind == (FAILED if is_light else WARNING)
+
+
+def test_losses_are_of_one_seed(tmp_path: Path) -> None:
+    made = honest("0009_accuracy_cnn_small", tmp_path)
+    for copied in ("train_loss", "test_loss"):
+        lines = json.loads(json.dumps(made.lines))
+        one, two = of_cell(lines)[:2]
+        for epoch, other in zip(two["course"]["epochs"], one["course"]["epochs"], strict=True):
+            epoch[copied] = other[copied]
+        assert said(tampering.bundle(tmp_path / copied, made, chained(lines)))["copies"].kind == FAILED
 
 
 def test_a_training_to_its_end_says_when_it_trained_and_how_it_was_scored(tmp_path: Path) -> None:
@@ -194,11 +228,13 @@ def test_a_training_to_its_end_says_when_it_trained_and_how_it_was_scored(tmp_pa
     lines = json.loads(json.dumps(made.lines))
     for line in ok(lines):
         line["ledger"] = {"delivered": 1}
+        line["identity"]["initial"] = line["identity"]["weights"]
         line["phases"]["train"].pop("span", None)
         line["phases"]["train"].pop("spans", None)
     answers = said(tampering.bundle(tmp_path / "a.bundle", made, chained(lines)))
     assert (answers["clock"].kind, "both clocks" in answers["clock"].why) == (FAILED, True)
-    assert (answers["evidence"].kind, "scored" in answers["evidence"].why) == (WARNING, True)
+    problems = check_plan(Submission.of(read(tmp_path / "a.bundle")))
+    assert WARNING in {each.kind for each in problems if "identity.scored" in each.why}
 
 
 @pytest.mark.parametrize("what", ["a made-up figure before a crash", "a launch measured again, as it was slow"])

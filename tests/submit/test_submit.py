@@ -133,6 +133,8 @@ SAID = {
     "/mnt/alice/x": False,
     "xalicey": False,
     "Alice-Thinkpad": False,
+    "frontier": False,
+    "Frontier": False,
 }
 
 

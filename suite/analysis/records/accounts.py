@@ -166,8 +166,8 @@ def readings(record: Record) -> Iterator[Bound]:
         if middle is not None and counted is not None and passed_s:
             most = COUNTED * counted / passed_s + COUNTED_CORES
             yield Bound(f"the median of {name}", middle, 0, most, "its counter")
-    names = ("power_w", "memory_used_bytes")
-    power, used = (number(within(sources["gpu"], "phases", "train", name, "median")) for name in names)
+    names = ("power_w", "power_from_energy_w", "memory_used_bytes")
+    *powers, used = (number(within(sources["gpu"], "phases", "train", name, "median")) for name in names)
     size, joules, passed_s = number(within(sources["gpu"], "memory_bytes")), joules_per_sample(record), 0.0
     if joules and record.samples_per_s:
         passed_s = record.cell.devices / record.samples_per_s
@@ -175,9 +175,11 @@ def readings(record: Record) -> Iterator[Bound]:
         joules = number(within(sources["gpu"], "energy_j_to_target"))
         until = record.course.epochs[: record.course.epochs_to_target]
         passed_s = math.fsum(epoch.train_s + epoch.evaluation_s for epoch in until)
-    if power and joules and passed_s:
+    if joules and passed_s:
         mean = joules / passed_s
-        yield Bound("the median of power_w", power, POWER[0] * mean, POWER[1] * mean, "the energy")
+        for name, power in zip(names, powers, strict=False):
+            if power:
+                yield Bound(f"the median of {name}", power, POWER[0] * mean, POWER[1] * mean, "the energy")
     if used and size:
         yield Bound("the median of memory_used_bytes", used, 0, size, "the memory that there is")
 
@@ -191,9 +193,13 @@ def profile(record: Record) -> Iterator[Bound]:
     if not (found := record.profile):
         return
     total = math.fsum(share.seconds for share in found.categories.values())
-    if not found.note:  # which says why they do not add up
-        least, most = SUMMED
-        yield Bound("seconds of all categories", total, least * found.step_s, most * found.step_s, "the profiled step")
+    least, most = SUMMED
+    yield Bound("seconds of all categories", total, least * found.step_s, most * found.step_s, "the profiled step")
+    times, rest = found.read_note()
+    slower = found.step_s / found.timed_s
+    yield Bound("letters of its note", len(rest), 0, 0, "the words that the suite writes")
+    if times is not None:
+        yield Bound("times that its note says", times, slower - ROUNDED, slower + ROUNDED, "its steps")
     for name, share in found.categories.items():
         own = math.fsum(each.seconds for each in found.operations if each.category == name)
         yield Bound(f"seconds of {name}", share.seconds, (1 - ROUNDED) * own, math.inf, "its operations")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from suite.catalog.frameworks import FRAMEWORKS
 from suite.plan.settings.allocators import list_variables
 from suite.plan.settings.frameworks import VARIABLES
 from suite.record.record import Record
@@ -68,6 +69,10 @@ def _threads(record: Record) -> dict[str, Any]:
     threads, cores = applied.get("threads", record.settings.get("threads")), record.settings.get("cores")
     usable = cores or machine.get("cores")
     threads = usable if threads == 0 else threads
+    variables = _mapping(record.environment.get("variables"))
+    limits = [variables.get(name, "") for name in FRAMEWORKS[record.cell.framework].thread_limits]
+    if isinstance(threads, int):
+        threads = min([threads, *(int(limit) for limit in limits if limit.isdecimal())])
     if not applied or record.settings.get("device") != "cpu" or not isinstance(usable, int):
         return {"threads": threads}
     least = -(-usable // (machine.get("threads_per_core") or 1))

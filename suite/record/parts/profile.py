@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -28,6 +29,16 @@ OPERATIONS_MOST, NAME_MOST, FILE_MOST, NOTE_MOST, HELD_MOST = 25, 120, 255, 600,
 
 #: How many times per step, and how many bytes per step, nothing can run or move.
 TIMES_MOST, MOVED_MOST = 1e9, 2**62
+
+#: What a note says: why a profiled step is not as long as a timed one, and how PyTorch's convolutions were divided.
+NOTED = (
+    r"The profiled step took (\d+\.\d\d) times as long as the timed one; a step just before, without the profiler, "
+    r"\d+\.\d\d times: (?:profiling itself cost \d+ %|it is the machine, not the profiler)\."
+)
+SPLIT = (
+    "PyTorch's profiler shows both gradients of a convolution as one operator; they are divided by the times that "
+    "oneDNN printed for one more step."
+)
 
 Times = Annotated[float, Meta(ge=0, le=TIMES_MOST)]
 Moved = Annotated[int, Meta(ge=0, le=MOVED_MOST)]
@@ -108,6 +119,12 @@ class Profile:
         for name in (self.trace, *self.files):
             if name in (".", "..") or "/" in name or "\\" in name or not name.isprintable():
                 raise ValueError("names a file that is not beside the journal")
+
+    def read_note(self) -> tuple[float | None, str]:
+        """How much slower the note says that a profiled step was, and what it says besides the suite's own words."""
+        found = re.match(NOTED, self.note)
+        rest = self.note[found.end() :] if found else self.note
+        return (float(found[1]) if found else None), rest.replace(SPLIT, "", 1).strip()
 
     @property
     def cost(self) -> float:

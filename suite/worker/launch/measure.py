@@ -77,7 +77,7 @@ class Series:
             self.warmup.append(window)
             spent += window.seconds
             long_enough = min(previous.seconds, window.seconds) >= plan.min_window_s
-            self.warm = previous.steps == window.steps and long_enough and _agree([previous.seconds, window.seconds])
+            self.warm = previous.steps == window.steps and long_enough and agree([previous.seconds, window.seconds])
         # A window that waited for another program seems long enough with too few steps: its neighbours know better.
         step_s = median_low([window.seconds / window.steps for window in self.warmup[-NEIGHBOURS:]])
         steps = min(round(plan.min_window_s / step_s), GROWTH_MOST * self.last.steps)
@@ -99,7 +99,7 @@ class Series:
         It is `steady` when warming up ended before its limit and, from `HALVES_LEAST` windows on, their halves agree.
         """
         seconds = [window.seconds for window in self.windows]
-        steady = self.warm and (len(seconds) < HALVES_LEAST or _agree(seconds))
+        steady = self.warm and (len(seconds) < HALVES_LEAST or agree(seconds))
         return Phase(tuple(self.windows), tuple(self.warmup), steady, tuple(self.spans))
 
     def _window(self, steps: int) -> tuple[Window, float, float]:
@@ -156,7 +156,7 @@ def _steps(last: Window, seconds: float) -> int:
     return min(max(target, last.steps + 1), GROWTH_MOST * last.steps)
 
 
-def _agree(series: Sequence[float]) -> bool:
+def agree(series: Sequence[float]) -> bool:
     """Whether the halves of a series are alike, so that it has no trend worth waiting for."""
     if len(series) < 2:
         return False

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from suite.record.parts.profile import SPLIT
 from suite.worker.profilers import kernel_rules, onednn
 from suite.worker.profilers.pytorch_rules import OUTER, category_of, moved_bytes
 from suite.worker.profilers.table import Recording
@@ -25,11 +26,6 @@ Loop = Callable[[int], None]
 #: The operators that `onednn` divides.
 GRADIENTS = ("aten::convolution_backward", "aten::mkldnn_convolution_backward")
 FORWARDS = ("aten::mkldnn_convolution", "mkldnn::_convolution_pointwise")
-
-SPLIT = (
-    "PyTorch's profiler shows both gradients of a convolution as one operator; they are divided by the times that "
-    "oneDNN printed for one more step."
-)
 
 
 @contextmanager
