@@ -1,16 +1,38 @@
 """The input pipelines that are measured: one file per framework, with the same names in the same order.
 
-Each has `batches`, which starts the cell's loader and returns an iterator over training batches on the device, without
-end, in the order of `workloads.data.augment.Batches`; its ``close`` ends what the loader started, and its ``settings``
-say what the framework made of the cell's loader. `KINDS` maps the cell's loaders to the classes that make them true.
+Each has `batches`, which starts the cell's loader: one of its `KINDS`.
 """
 
 from __future__ import annotations
+
+from typing import Any, Self
 
 from suite.plan.cell import Loader
 from suite.record.parts.environment import usable_cores
 from suite.worker.frameworks import UnsupportedError
 from workloads.data.augment import Batches
+
+
+class Delivery:
+    """Training batches on the device, without end, in the order of `workloads.data.augment.Batches`.
+
+    ``settings`` say what the framework made of the cell's loader.
+    """
+
+    settings: dict[str, Any]
+
+    def __iter__(self) -> Self:
+        return self
+
+    def close(self) -> None:
+        """End what the loader started; here nothing was."""
+
+
+def describe(
+    kind: str, workers: int | str = 0, prefetch: int | str = 0, *, pin_memory: bool = False, cache: bool = False
+) -> dict[str, Any]:
+    """The settings of a loader, for the record."""
+    return {"kind": kind, "workers": workers, "prefetch": prefetch, "pin_memory": pin_memory, "cache": cache}
 
 
 def tuned_workers(device: str) -> int:
