@@ -40,8 +40,8 @@ class HostInfo:
     """What a host says of itself. ``name`` tells it from others and reveals nothing; it is empty for this host.
 
     ``kind`` is its hardware in words: launches are compared only between hosts of one kind. ``free_bytes`` is the
-    memory that a launch could take. ``devices`` are GPUs, or without one cores. ``suite`` is a `code_digest`, ``driver``
-    has the versions of its GPUs' driver, and ``address`` is where other hosts reach it, as far as it knows.
+    memory that a launch could take. ``devices`` are GPUs, or without one cores. ``suite`` is a `code_digest`,
+    ``driver`` has versions of its GPUs' driver, and ``address`` is where other hosts reach it, as far as it knows.
     """
 
     name: str = ""
@@ -73,14 +73,13 @@ Revive = Callable[[Host, Callable[[], None]], Host]
 
 @dataclass(frozen=True)
 class Hosts:
-    """The hosts of a run. On those of a ``cluster``, which are others than this one, blocks run side by side.
+    """The hosts of a run: this one, or those of a cluster, on which blocks run side by side.
 
-    ``revive`` returns a host in place of one that is lost, or raises `HostLostError`. While it waits, it calls what it
-    is given, which raises when the run ends.
+    ``revive``, which a cluster has, returns a host in place of one that is lost, or raises `HostLostError`. While it
+    waits, it calls what it is given, which raises when the run ends.
     """
 
     hosts: Sequence[Host]
-    cluster: bool = False
     revive: Revive | None = None
 
 

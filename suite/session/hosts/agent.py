@@ -27,7 +27,7 @@ from suite.session.hosts import LaunchCallbacks, StoppedError, code_digest
 from suite.session.hosts.local import Local
 from suite.session.launches import ranks
 from suite.session.launches.launch import LaunchError, scratch_folder
-from suite.session.launches.network import own_address
+from suite.session.launches.ranks import own_address
 from workloads import registry
 from workloads.data.cache import open_cached
 from workloads.data.dataset import DataError
