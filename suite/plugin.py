@@ -35,7 +35,7 @@ from suite.session.launches.launch import LaunchError
 from suite.session.observers import chosen as observing
 from suite.session.opening import open_run, taken
 from suite.session.run import Run
-from suite.session.storage import SaveError, describe_commit, name_fits, save_failed, saving_whole, shorten_name
+from suite.session.storage import SaveError, atomic_saves, describe_commit, name_fits, save_failed, shorten_name
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError
 
@@ -187,7 +187,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     if not run or getattr(item, "originalname", "") != TEST:
         return None
     launch_id = item.callspec.params["launch_id"]  # type: ignore[attr-defined]
-    return run.leaves_out(*item.config.stash[_LAUNCHES][launch_id]) or None
+    return run.should_skip(*item.config.stash[_LAUNCHES][launch_id]) or None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -254,7 +254,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
     benchmarks = getattr(config, "_benchmarksession", None)  # has no public name
     try:
-        with saving_whole(benchmarks):
+        with atomic_saves(benchmarks):
             if benchmarks and not benchmarks.benchmarks:
                 if run and run.failed:
                     save_failed(config, benchmarks)

@@ -38,11 +38,11 @@ from suite.report.format.names import count, framework
 from suite.report.format.terminal import Terminal
 from suite.report.tables.frame import table
 from suite.report.text.why import explain_sides
-from suite.session.benchmarks import save_run
 from suite.session.journal import JournalError
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.settings import Settings
 from suite.session.run import Run
+from suite.session.storage import save_run
 from suite.session.terminal import CommandTerminal
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError, register

@@ -27,7 +27,7 @@ TUNINGS = ("installed", "memory", "arenas", "denormals", "tcmalloc", "known", "h
 INTERFACES = ("native", "keras", "keras-fit", "nnx", "lightning")
 #: The memory layouts of images, the usual one first.
 LAYOUTS = ("channels-last", "channels-first")
-#: Where the cores of a CPU lie that a launch may use (`suite.session.launches.placement`).
+#: Where the cores of a CPU lie that a launch may use (`suite.session.launches.ranks`).
 COMPACT, SPREAD = BINDINGS = ("compact", "spread")
 #: The kernels of each workload that has a choice, besides ``auto``, the framework's own.
 KERNELS_OF = {name: kernels for name in WORKLOADS if (kernels := read_declaration(name).kernels)}

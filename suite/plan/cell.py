@@ -99,7 +99,7 @@ class Cell(_Settings):
     `suite.plan.settings.tunings`). The ``interface`` is what drives the training; with Keras, the framework is its
     backend; ``nnx`` is flax.nnx in JAX, and ``lightning`` Lightning in PyTorch. ``threads`` are those that compute on a
     CPU, 0 for the framework's own number; ``cores`` are those that each device may use, 0 for all or their share, and
-    ``bind`` says which (see `suite.session.launches.placement`). ``layout`` is that of images in memory. A ``release``
+    ``bind`` says which (see `suite.session.launches.ranks`). ``layout`` is that of images in memory. A ``release``
     is the version of the framework, in an environment of its own (`suite.releases`); without one the installed one is
     meant.
     """

@@ -19,10 +19,10 @@ from typing import Any
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL
 from suite.record.record import Outcome, Record
-from suite.session.hosts import Host, HostLostError, StoppedError
+from suite.session.hosts import Host, HostLostError, Revive, StoppedError
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.launcher import Launcher
-from suite.session.observers.observer import Observer, Observers
+from suite.session.observers import Observer, Observers
 
 #: How often a launch may lose its host before that is its result.
 LOST_MOST = 3
@@ -51,7 +51,7 @@ class Block:
 
 
 @dataclass
-class Posting(Observer):
+class ForwardingObserver(Observer):
     """Passes on what a launcher tells observers to the thread of the run; no monitor of another host is here."""
 
     observers: Observers
@@ -75,7 +75,7 @@ class Dispatch:
     make: Callable[[Host, Post], Launcher]
     keep: Callable[[Record, float, float], Record]
     say: Callable[[str], None]
-    revive: Callable[[Host, Callable[[], None]], Host]
+    revive: Revive
     counter: Callable[[int], str]
     _blocks: deque[Block] = field(default_factory=deque)
     _asked: set[str] = field(default_factory=set)

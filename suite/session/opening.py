@@ -84,7 +84,7 @@ def launch_all(settings: Settings, planned: list[Due]) -> tuple[list[Record], st
             for each in block:
                 run.launch(*each)
             for cell, number in block if run.repeats else []:
-                if not run.leaves_out(cell, number + REPEAT):
+                if not run.should_skip(cell, number + REPEAT):
                     run.launch(cell, number + REPEAT)
         return run.records, str(run.info["id"])
     finally:

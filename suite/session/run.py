@@ -14,7 +14,7 @@ from suite.plan.command.common import LOCAL
 from suite.plan.measuring import CONTROL, REPEAT, REPEATS
 from suite.record.record import Record
 from suite.record.retry import last_tries, may_pass
-from suite.session.dispatch import Dispatch, Post, Posting, key_of
+from suite.session.dispatch import Dispatch, ForwardingObserver, Post, key_of
 from suite.session.engines.cluster import open_hosts
 from suite.session.formatting import describe_launch, duration
 from suite.session.hosts import Host
@@ -23,12 +23,10 @@ from suite.session.launches import batch_finder, interpreters
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.launcher import Launcher
 from suite.session.launches.settings import Settings
-from suite.session.observers.observer import Observers
+from suite.session.observers import Observers
 from suite.session.planning.eta import Eta, durations, is_lean
-from suite.session.planning.outlook import Due, Outlook, TooSlowError
-from suite.session.planning.repeats import has_control, is_due_again, is_tested
-from suite.session.planning.stopping import Stopping
-from suite.session.planning.warm_up import Costs, warm_up
+from suite.session.planning.outlook import Costs, Due, Outlook, TooSlowError, warm_up
+from suite.session.planning.stopping import Stopping, has_control, is_due_again, is_tested
 from suite.session.resume import open_journal, say_resumed
 
 
@@ -57,7 +55,7 @@ class Run:
         locks = self._build(cells)
         self._hosts = open_hosts(self.settings, cells, self.say, self._open)
         try:
-            self.repeats = self.repeats and not self._hosts.cluster and is_tested(self.settings)
+            self.repeats = self.repeats and not self._hosts.revive and is_tested(self.settings)
             known = {"locks": locks, "background": self.background, REPEATS: self.repeats}
             self.journal = open_journal(self.settings, cells, known)
         except BaseException:
@@ -135,7 +133,7 @@ class Run:
         self.ahead([(cell, number)])
         return self.launch(cell, number)
 
-    def leaves_out(self, cell: Cell, number: int) -> bool:
+    def should_skip(self, cell: Cell, number: int) -> bool:
         """Whether the launch that would be next is not needed: then it is not planned any more.
 
         It is not if all is decided, or if the launch whose place it would take was not disturbed.
@@ -150,7 +148,7 @@ class Run:
             return not due
         due = self.planned[self.done : self.done + 1] == [(cell, number)]
         stopping = self._stopping if due and key_of(cell, number) not in self._journalled else None
-        if not stopping or not stopping.leaves_out(cell, number, self.records):
+        if not stopping or not stopping.should_skip(cell, number, self.records):
             return False
         del self.planned[self.done]
         return True
@@ -204,11 +202,11 @@ class Run:
         Raises `TooSlowError` where no plan fits the budget, if the run ``may_shrink``.
         """
         cells = [cell for cell, _ in self.planned]
-        if not self._hosts.cluster:  # hosts of a cluster answer for themselves
+        if not self._hosts.revive:  # hosts of a cluster answer for themselves
             interpreters.check(cells, self.settings.device, self.say)
         remaining = self._remaining()
         workloads = list(dict.fromkeys(sorted(cell.workload for cell in cells)))
-        prepare(self._hosts.hosts, workloads, bool(remaining))
+        prepare(self._hosts.hosts, workloads)
         if remaining and self.repeats:
             self._warm_up([cell for cell, _ in remaining], costs)
         if remaining:
@@ -260,17 +258,20 @@ class Run:
     def _begin(self) -> None:
         """Start the launches: one after the other here, in blocks side by side on a cluster."""
         self._ended_s = time.monotonic()
-        if self._hosts.cluster:
-            self._dispatch = Dispatch(
-                self._hosts.hosts, self._launcher_on, self._keep, self.say, self._hosts.revive, self._counter
-            )
-        if self._dispatch and not self.settings.search:
-            self._dispatch.add_blocks(self.planned, self._journalled)
+        hosts, revive = self._hosts.hosts, self._hosts.revive
+        if revive:
+            self._dispatch = Dispatch(hosts, self._launcher_on, self._keep, self.say, revive, self._counter)
+            if not self.settings.search:
+                self._dispatch.add_blocks(self.planned, self._journalled)
 
     def _launcher_on(self, host: Host, post: Post) -> Launcher:
         """What runs launches on a host of a cluster, and leaves it to ``post`` to tell of them."""
-        say, show = (partial(_post_text, post, tell) for tell in (self.say, self.show))
-        return Launcher(self.settings, self.info, host, say, show, Posting(self.observers, post), self._fits)
+
+        def posting(tell: Callable[[str], None]) -> Callable[[str], None]:
+            return lambda text: post(partial(tell, text))
+
+        say, show = map(posting, (self.say, self.show))
+        return Launcher(self.settings, self.info, host, say, show, ForwardingObserver(self.observers, post), self._fits)
 
     def _keep(self, record: Record, took_s: float, searching_s: float) -> Record:
         """Write a record to the journal; returns it with the time that it took."""
@@ -294,7 +295,3 @@ class Run:
     def _say_left(self) -> str:
         known = self._outlook.eta.known and self._remaining()
         return f", {'at most' if self._stopping else 'about'} {duration(self._left_s())} left" if known else ""
-
-
-def _post_text(post: Post, tell: Callable[[str], None], text: str) -> None:
-    post(partial(tell, text))

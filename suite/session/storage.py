@@ -5,16 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pytest_benchmark.utils import safe_dumps
+import pytest_benchmark
+from pytest_benchmark import plugin as benchmarks
+from pytest_benchmark.stats import Stats
+from pytest_benchmark.utils import get_commit_info, get_machine_id, safe_dumps
 
-from suite.record.files.saved import pack
+from suite.plan.blocks import launch_id
+from suite.record.files.saved import SCHEMA, pack
 from suite.record.files.scratch import scratch
+from suite.record.record import Record
 from suite.record.text import clean
+from suite.session.run import Run
 
 #: Bytes of a file's name, on every usual file system.
 NAME_MOST = 255
@@ -51,7 +58,7 @@ def shorten_name(name: str) -> str:
 
 
 @contextlib.contextmanager
-def saving_whole(benchmarks: Any) -> Iterator[None]:
+def atomic_saves(benchmarks: Any) -> Iterator[None]:
     """Have pytest-benchmark's session save by `save`; what cannot be written stops nothing that can.
 
     Raises `SaveError` at the end, with the first thing that could not be saved.
@@ -164,3 +171,43 @@ def save_failed(config: pytest.Config, benchmarks: Any) -> None:
         benchmarks.save_json(output)
     if name := benchmarks.save or benchmarks.autosave:
         benchmarks.storage.save(output, name)
+
+
+def save_run(run: Run, storage: Path, name: str) -> Path:
+    """Save the launches of a run under the next free number; returns the file. Raises OSError."""
+    return save(storage / get_machine_id(), shorten_name(name), compact(content(run)).encode())
+
+
+def content(run: Run) -> dict[str, Any]:
+    """The run as pytest-benchmark writes it, with the suite's part; of a repeated launch the last one counts."""
+    records = list({record.key: record for record in run.records}.values())
+    machine = benchmarks.pytest_benchmark_generate_machine_info()
+    machine.pop("node", None)  # so that a saved run can be published as it is
+    failed = [record.to_json() for record in records if not record.outcome.ok]
+    return {
+        "machine_info": machine,
+        "commit_info": describe_commit(get_commit_info(PROJECT)),
+        "benchmarks": list(_entries(records)),
+        "datetime": datetime.now(UTC).isoformat(),
+        "version": pytest_benchmark.__version__,
+        "suite": {"schema": SCHEMA, "run": run.info, "failed": failed},
+    }
+
+
+def _entries(records: Iterable[Record]) -> Iterable[dict[str, Any]]:
+    for record in records:
+        if record.outcome.ok:
+            launch = launch_id(record.cell, record.launch)
+            stats = Stats()
+            for seconds in record.phases["train"].step_times_s:
+                stats.update(seconds)
+            yield {
+                "group": record.cell.workload,
+                "name": f"test_training[{launch}]",
+                "fullname": f"suite/test_training.py::test_training[{launch}]",
+                "params": {"launch_id": launch},
+                "param": launch,
+                "extra_info": {"record": record.to_json()},
+                "options": {},
+                "stats": {**stats.as_dict(), "data": stats.data, "iterations": 1},
+            }

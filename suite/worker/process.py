@@ -37,12 +37,12 @@ from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import description, group
 from suite.worker.launch.applied import Ran, check_release, read_back
-from suite.worker.launch.counting_loader import CountingLoader
 from suite.worker.launch.inference import measure_inference
 from suite.worker.launch.outcome import check, classify
 from suite.worker.launch.phases import measure_phases, shift_spans
 from suite.worker.launch.probe import denormals, measure_peaks, precision_errors
 from suite.worker.launch.training import Saved, follow
+from suite.worker.loaders import CountingLoader
 from workloads import recipes, registry
 from workloads.data.augment import Batches
 from workloads.data.cache import open_cached

@@ -15,7 +15,7 @@ from suite.plan.settings.frameworks import interpreter_variable
 from suite.record.handover.job import Job
 from suite.record.record import Outcome, Record
 from suite.releases.index import Release
-from suite.session import benchmarks
+from suite.session import storage
 from suite.session.hosts import local
 from tests.profiles import profiled
 from tests.tuning import Launcher
@@ -32,7 +32,7 @@ def rate(cell: Cell, _: int) -> float | Outcome:
 def _light(monkeypatch: pytest.MonkeyPatch) -> None:
     """No data, no environments, no index, and no questions about the processor."""
     monkeypatch.setattr(local, "prepare", lambda name, *_, **__: Path(name))
-    monkeypatch.setattr(benchmarks.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
+    monkeypatch.setattr(storage.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
     monkeypatch.setattr(command, "releases", lambda _: [Release(version, (13,)) for version in VERSIONS])
     for version in VERSIONS:
         monkeypatch.setenv(interpreter_variable("jax", version), sys.executable)

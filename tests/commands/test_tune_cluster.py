@@ -11,9 +11,9 @@ import pytest
 from suite.plan.cell import Cell
 from suite.record.handover.order import HostJob
 from suite.record.record import Outcome, Record
-from suite.session import benchmarks
 from suite.session import run as runs
-from suite.session.hosts import About, Hear, Hosts
+from suite.session import storage
+from suite.session.hosts import HostInfo, Hosts, LaunchCallbacks
 from suite.session.journal import read
 from suite.tune import answer
 from suite.tune.__main__ import main
@@ -24,22 +24,20 @@ class Fake:
     """A host whose launches are a stand-in's."""
 
     def __init__(self, name: str, launcher: Launcher) -> None:
-        self.about, self.launcher, self.data = About(name), launcher, dict[str, str]()
+        self.about, self.launcher, self.data = HostInfo(name), launcher, dict[str, str]()
 
     def prepare(self, workload: str) -> None: ...
 
-    def ready(self) -> None: ...
-
-    def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
+    def launch(self, order: HostJob, log: Path, callbacks: LaunchCallbacks) -> Record:
         return self.launcher(order.job)
 
 
 def searched(monkeypatch: pytest.MonkeyPatch, folder: Path, hosts: int, behave: Behaviour, *more: str) -> list[Record]:
     """What the journal of a search on so many hosts holds."""
-    engine = Hosts([Fake(f"host{at}", Launcher(behave)) for at in range(hosts)], cluster=True)
+    engine = Hosts([Fake(f"host{at}", Launcher(behave)) for at in range(hosts)], revive=pytest.fail)
     monkeypatch.setattr(runs, "open_hosts", lambda *_: engine)
     monkeypatch.setattr(answer, "race_plot", lambda _: None)
-    monkeypatch.setattr(benchmarks.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
+    monkeypatch.setattr(storage.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
     assert main(arguments(folder, "--on", "ray", *more)) == 0
     (journal,) = (folder / "journals").glob("*.jsonl")
     return read(journal)[1]

@@ -13,7 +13,7 @@ from suite.analysis.records.load import load
 from suite.compare.__main__ import main as compare
 from suite.plan.cell import Cell
 from suite.record.record import Outcome
-from suite.session import benchmarks
+from suite.session import storage
 from suite.session.hosts import local
 from suite.session.journal import read
 from suite.tune import __main__ as command
@@ -30,7 +30,7 @@ def light(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(local, "prepare", lambda name, *_, **__: Path(name))
     monkeypatch.setattr(command, "settle", lambda *_: Background(0.0, 1))
-    monkeypatch.setattr(benchmarks.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
+    monkeypatch.setattr(storage.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
 
 
 @pytest.fixture

@@ -9,8 +9,13 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.prove.output import verdict
-from suite.worker.evidence.draws import draws
-from suite.worker.evidence.fingerprint import movement, take_fingerprint, take_float64_fingerprint, take_own_fingerprint
+from suite.worker.evidence.fingerprint import (
+    draws,
+    movement,
+    take_fingerprint,
+    take_float64_fingerprint,
+    take_own_fingerprint,
+)
 from suite.worker.evidence.owners import owners
 from suite.worker.evidence.subject import Subject
 from tests.frameworks import framework_of, module, needs_frameworks, switches_restored

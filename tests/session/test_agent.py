@@ -15,10 +15,9 @@ import pytest
 from suite.plan.cell import Cell
 from suite.record.handover.order import HostJob
 from suite.record.record import Outcome
-from suite.session.hosts import Hear, HostLostError, StoppedError, code_digest
-from suite.session.hosts.pipe import Pipe
-from suite.session.hosts.remote import Remote
-from suite.session.hosts.site import Site, dealt
+from suite.session.hosts import HostLostError, LaunchCallbacks, StoppedError, code_digest
+from suite.session.hosts.remote import Pipe, Remote
+from suite.session.hosts.site import HostGroup, assign_ranks
 from suite.session.launches.launch import LaunchError
 from tests.launches import JOB, StandIn
 from tests.processes import alive, wait_until
@@ -64,7 +63,7 @@ def test_a_host_says_what_it_is_launches_and_sends_record_and_log(
     progress: list[dict[str, Any]] = []
     for launch in (0, 1):
         order = replace(ORDER, job=replace(ORDER.job, launch=launch))
-        record = host.launch(order, tmp_path / f"{launch}.log", Hear(progress.append))
+        record = host.launch(order, tmp_path / f"{launch}.log", LaunchCallbacks(progress.append))
         assert record.outcome.ok
         assert (record.launch, record.cell) == (launch, ORDER.job.cell)
         assert "host" in record.metrics, "it was watched"
@@ -79,7 +78,7 @@ def test_what_fails_there_is_raised_here(start: Start, tmp_path: Path, monkeypat
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     host = start()
     with pytest.raises(LaunchError, match="SUITE_PYTHON_JAX is"):
-        host.launch(ORDER, tmp_path / "log", Hear())
+        host.launch(ORDER, tmp_path / "log", LaunchCallbacks())
     with pytest.raises(DataError, match="no real imdb"):
         start("two", "real").prepare("imdb_lstm")
 
@@ -94,12 +93,12 @@ def test_a_launch_that_is_stopped_leaves_nothing_and_the_host_goes_on(
         if pids:
             raise StoppedError
 
-    hear = Hear(lambda message: pids.extend(message["pids"]), tick)
+    hear = LaunchCallbacks(lambda message: pids.extend(message["pids"]), tick)
     with pytest.raises(StoppedError):
         host.launch(ORDER, tmp_path / "log", hear)
     assert not alive(pids[0])
     stand_in(GOOD)
-    assert host.launch(ORDER, tmp_path / "log", Hear()).outcome.ok
+    assert host.launch(ORDER, tmp_path / "log", LaunchCallbacks()).outcome.ok
 
 
 @pytest.mark.parametrize("by", ["kill", "close"])
@@ -116,7 +115,7 @@ def test_a_host_that_ends_takes_its_launch_with_it(start: Start, stand_in: Stand
     thread = threading.Thread(target=end)
     thread.start()
     with pytest.raises((HostLostError, StoppedError)):
-        host.launch(ORDER, tmp_path / "log", Hear(lambda message: pids.extend(message["pids"])))
+        host.launch(ORDER, tmp_path / "log", LaunchCallbacks(lambda message: pids.extend(message["pids"])))
     thread.join()
     wait_until(lambda: not alive(pids[0]))
 
@@ -128,8 +127,8 @@ OF_TWO = replace(ORDER, job=replace(ORDER.job, cell=Cell("imdb_lstm", "jax", dev
 
 def test_the_ranks_of_a_launch_are_on_two_hosts(start: Start, stand_in: StandIn, tmp_path: Path) -> None:
     stand_in(RANK + TOLD + GOOD.replace("workload='imdb_lstm'", "workload='imdb_lstm', devices=2"))
-    site, heard = Site([start("one"), start("two")], "spread"), list[dict[str, Any]]()
-    record = site.launch(OF_TWO, tmp_path / "log.log", Hear(heard.append))
+    site, heard = HostGroup([start("one"), start("two")], "spread"), list[dict[str, Any]]()
+    record = site.launch(OF_TWO, tmp_path / "log.log", LaunchCallbacks(heard.append))
     assert record.outcome.ok, record.outcome
     assert heard[0]["progress"] == "0 0 2", "that of rank 0 alone"
     assert record.metrics["hosts"] == 2
@@ -143,17 +142,17 @@ def test_a_rank_that_fails_on_one_host_is_named_and_the_other_host_is_ended(
 ) -> None:
     monkeypatch.setattr("suite.session.hosts.site.GRACE_S", 1.0)
     stand_in(RANK + BEGIN + "os._exit(3) if rank else time.sleep(60)")
-    site, began_s = Site([start("one"), start("two")], "spread"), time.monotonic()
-    record = site.launch(OF_TWO, tmp_path / "log.log", Hear())
+    site, began_s = HostGroup([start("one"), start("two")], "spread"), time.monotonic()
+    record = site.launch(OF_TWO, tmp_path / "log.log", LaunchCallbacks())
     assert record.outcome == Outcome("crashed", "rank 1 of 2 failed in train: ended with exit status 3 and no result")
     assert time.monotonic() - began_s < 20
 
 
 def test_a_host_that_is_lost_is_no_result_of_a_launch(start: Start, stand_in: StandIn, tmp_path: Path) -> None:
     stand_in(RANK + BEGIN + "os.kill(os.getppid(), 9) if rank else time.sleep(60)")
-    site = Site([start("one"), start("two")], "spread")
+    site = HostGroup([start("one"), start("two")], "spread")
     with pytest.raises(HostLostError, match="host two"):
-        site.launch(OF_TWO, tmp_path / "log.log", Hear())
+        site.launch(OF_TWO, tmp_path / "log.log", LaunchCallbacks())
 
 
 @pytest.mark.parametrize(
@@ -169,4 +168,4 @@ def test_a_host_that_is_lost_is_no_result_of_a_launch(start: Start, stand_in: St
     ],
 )
 def test_ranks_are_dealt_to_hosts(ranks: int, devices: list[int], placement: str, counts: list[int]) -> None:
-    assert dealt(Cell("imdb_lstm", "jax", devices=ranks), devices, placement) == counts
+    assert assign_ranks(Cell("imdb_lstm", "jax", devices=ranks), devices, placement) == counts

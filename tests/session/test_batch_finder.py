@@ -15,11 +15,11 @@ from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import Plan
 from suite.record.handover.order import HostJob
 from suite.record.record import Outcome, Record
-from suite.session.hosts import About, Hear
+from suite.session.hosts import HostInfo, LaunchCallbacks
 from suite.session.launches.batch_finder import PLAN, START, Fit, Try, fits_by_cell, largest
 from suite.session.launches.launcher import Launcher
 from suite.session.launches.settings import Settings
-from suite.session.observers.observer import Observers
+from suite.session.observers import Observers
 from tests.frameworks import needs_frameworks
 
 ROOT = Path(__file__).parents[2]
@@ -91,9 +91,9 @@ class Ending:
     """A host whose launches hold as many samples as fit at first, and then end as they are told."""
 
     ends: list[str]
-    about: About = field(default_factory=lambda: About("", free_bytes=1 << 30))
+    about: HostInfo = field(default_factory=lambda: HostInfo("", free_bytes=1 << 30))
 
-    def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
+    def launch(self, order: HostJob, log: Path, hear: LaunchCallbacks) -> Record:
         job = order.job
         trial = job.plan == PLAN
         assert job.whole != trial, "tries are not kept, so the whole evidence is that of the first launch after them"

@@ -12,10 +12,10 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.session.engines import cluster, engine_of, ray
-from suite.session.engines.cluster import Reviving, sites
-from suite.session.hosts import About, HostLostError, code_digest
+from suite.session.engines.cluster import Reviver, sites
+from suite.session.hosts import HostInfo, HostLostError, code_digest
 from suite.session.hosts.remote import Remote
-from suite.session.hosts.site import Site, prepare
+from suite.session.hosts.site import HostGroup, prepare
 from suite.session.launches.launch import LaunchError
 
 ONE, TWO = Cell("imdb_lstm", "jax"), Cell("imdb_lstm", "jax", devices=2)
@@ -43,7 +43,7 @@ class Known(Remote):
 
 
 def known(name: str, kind: str = "EPYC, 2 cores", suite: str = "", **answers: str) -> Known:
-    about = About(name, kind, devices=1, suite=suite or code_digest())
+    about = HostInfo(name, kind, devices=1, suite=suite or code_digest())
     return Known(name, "127.0.0.1", Closed(), lambda _: None, {}, about, answers=answers)
 
 
@@ -102,21 +102,21 @@ def test_other_code_on_a_host_and_a_cluster_without_hosts_are_refused() -> None:
 
 
 def test_hosts_with_different_data_are_refused() -> None:
-    hosts = [Site([known("a")]), Site([known("b", imdb_lstm="other")])]
+    hosts = [HostGroup([known("a")]), HostGroup([known("b", imdb_lstm="other")])]
     with pytest.raises(LaunchError, match=r"hosts a and b have different data for imdb_lstm: give all .*--data real"):
-        prepare(hosts, ["imdb_lstm"], launches=True)
+        prepare(hosts, ["imdb_lstm"])
 
 
 def test_a_lost_host_is_the_same_again_or_a_spare_one_of_its_kind_with_the_same_data() -> None:
     lost = known("a")
     lost.prepare("imdb_lstm")
-    site = Site([lost, known("b")])
-    again = Reviving(fakes(known("a"), known("b")), {"a", "b"})(site, lambda: None)
+    site = HostGroup([lost, known("b")])
+    again = Reviver(fakes(known("a"), known("b")), {"a", "b"})(site, lambda: None)
     assert names([again]) == [["a", "b"]]
     others = fakes(known("c", "Xeon"), known("d", imdb_lstm="other"), known("e"), known("b"))
-    assert names([Reviving(others, {"a", "b"})(site, lambda: None)]) == [["e", "b"]]
+    assert names([Reviver(others, {"a", "b"})(site, lambda: None)]) == [["e", "b"]]
     with pytest.raises(HostLostError, match="host a is lost, and there is no other of its kind"):
-        Reviving(fakes(known("b"), known("c", "Xeon")), {"a", "b"})(site, lambda: None)
+        Reviver(fakes(known("b"), known("c", "Xeon")), {"a", "b"})(site, lambda: None)
 
 
 def test_what_on_takes() -> None:

@@ -16,12 +16,12 @@ from suite.plan.measuring import Plan
 from suite.record.handover.order import HostJob
 from suite.record.record import Outcome, Record
 from suite.session import dispatch as dispatches
-from suite.session.dispatch import Dispatch, Post, Posting, key_of
-from suite.session.hosts import About, Hear, Host, HostLostError
+from suite.session.dispatch import Dispatch, ForwardingObserver, Post, key_of
+from suite.session.hosts import Host, HostInfo, HostLostError, LaunchCallbacks
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.launcher import Launcher
 from suite.session.launches.settings import Settings
-from suite.session.observers.observer import Observers
+from suite.session.observers import Observers
 
 CELLS = [Cell("imdb_lstm", framework, batch=batch) for framework in ("jax", "pytorch") for batch in (16, 32)]
 
@@ -35,14 +35,12 @@ class Fake:
     made: list[str] = field(default_factory=list)
 
     @property
-    def about(self) -> About:
-        return About(self.name)
+    def about(self) -> HostInfo:
+        return HostInfo(self.name)
 
     def prepare(self, workload: str) -> None: ...
 
-    def ready(self) -> None: ...
-
-    def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
+    def launch(self, order: HostJob, log: Path, hear: LaunchCallbacks) -> Record:
         self.made.append(key_of(order.job.cell, order.job.launch))
         hear.progress({"progress": "train"})
         if error := self.behave(self, order):
@@ -77,7 +75,8 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
         def launcher(host: Host, post: Post) -> Launcher:
             settings = Settings("smoke", 1, Plan(), device="cpu", journals=tmp_path)
-            return Launcher(settings, {"id": "x"}, host, said.append, said.append, Posting(Observers(), post), {})
+            observer = ForwardingObserver(Observers(), post)
+            return Launcher(settings, {"id": "x"}, host, said.append, said.append, observer, {})
 
         def keep(record: Record, *_: float) -> Record:
             journal.append(record)

@@ -8,7 +8,7 @@ from suite.plan.cell import Cell
 from suite.record.handover.order import HostRanks
 from suite.record.parts.environment import select_variables
 from suite.session.launches import ranks
-from suite.session.launches.network import interface_of, own_address, towards
+from suite.session.launches.ranks import interface_of, own_address, towards
 
 
 def test_the_interface_that_is_named_gives_the_address() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from suite.plan.cell import Cell
-from suite.session.launches import placement, ranks
-from suite.session.launches.placement import place
+from suite.session.launches import ranks
+from suite.session.launches.ranks import place
 
 #: The socket and the core of each hardware thread: two sockets of two cores, whose second threads come last.
 MACHINE = [(0, 0), (0, 1), (1, 0), (1, 1), (0, 0), (0, 1), (1, 0), (1, 1)]
@@ -22,7 +22,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         folder.mkdir(parents=True)
         (folder / "physical_package_id").write_text(f"{socket}\n")
         (folder / "core_id").write_text(f"{core}\n")
-    monkeypatch.setattr(placement, "TOPOLOGY", tmp_path)
+    monkeypatch.setattr(ranks, "TOPOLOGY", tmp_path)
     monkeypatch.setattr(ranks, "own_cores", lambda: ALL)
     monkeypatch.setattr(ranks, "usable_cores", lambda: len(ALL))
     monkeypatch.setattr(ranks, "has_gpu", lambda: False)
@@ -44,7 +44,7 @@ def test_cores_are_taken_in_order(bind: str, count: int, cores: list[int]) -> No
 
 
 def test_without_a_topology_each_core_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "TOPOLOGY", tmp_path)
+    monkeypatch.setattr(ranks, "TOPOLOGY", tmp_path)
     assert place([3, 1], "compact") == place([3, 1], "spread") == [1, 3]
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,9 +16,10 @@ from suite.monitor.gpu import Driver
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.handover.job import Job
+from suite.record.handover.order import HostJob
 from suite.record.parts.ranks import Ranks
 from suite.record.record import Outcome, Record
-from suite.session.hosts import local
+from suite.session.hosts import LaunchCallbacks, local
 from suite.session.launches.settings import Settings
 from suite.session.planning.eta import LEAST, durations
 from suite.session.run import Run
@@ -141,17 +143,20 @@ def test_a_launch_is_asked_for_a_profile_whose_files_lie_beside_the_journal(
     assert Job.loads(job.dumps()) == job
 
 
-def test_a_launch_on_several_gpus_says_how_they_are_linked(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus: Any = ["first", "second", "third"]
+def test_a_launch_on_several_gpus_says_how_they_are_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus: Any = [SimpleNamespace(name=name) for name in ("first", "second", "third")]
     monkeypatch.setattr(local, "open_nvml", lambda: contextlib.nullcontext((Driver("580.1", "13.0"), gpus)))
     monkeypatch.setattr(local, "idle", lambda _: None)
-    monkeypatch.setattr(local, "links", lambda used: [f"GPUs: {', '.join(used)}"])
+    monkeypatch.setattr(local, "links", lambda used: [f"GPUs: {', '.join(each.name for each in used)}"])
     one = records.record("pytorch")
     ranks = Ranks(world=2, devices=2, strategy="ddp", backend="nccl", threads_per_rank=8)
+    made = {cell: replace(one, cell=cell) for cell in (one.cell, one.cell.but(devices=2))}
+    monkeypatch.setattr(local, "launch", lambda job, *_, **__: made[job.cell])
+    monkeypatch.setattr(local.Local, "folder", lambda *_: tmp_path)
+    made[one.cell.but(devices=2)] = replace(made[one.cell.but(devices=2)], ranks=ranks)
     with contextlib.ExitStack() as until:
-        watching = local.Instruments("cuda", print, until)
-        alone = watching.annotate(one, 1)
-        several = watching.annotate(replace(one, cell=one.cell.but(devices=2), ranks=ranks), 2)
+        host = local.Local("cuda", "auto", None, print, until)
+        alone, several = (host.launch(HostJob(Job(cell, ""), 1.0), tmp_path, LaunchCallbacks()) for cell in made)
     assert alone.environment["driver"] == {"version": "580.1", "cuda": "13.0"}
     assert alone.ranks is None
     assert several.ranks

@@ -20,8 +20,8 @@ from suite.record.handover.order import HostJob
 from suite.record.record import Outcome
 from suite.session.engines.cluster import sites
 from suite.session.engines.slurm import Node, Slurm, find_nodes, read_counts, step
-from suite.session.hosts import Hear, HostLostError
-from suite.session.hosts.site import Site
+from suite.session.hosts import HostLostError, LaunchCallbacks
+from suite.session.hosts.site import HostGroup
 from suite.session.launches.launch import LaunchError
 from tests.clusters import allocate
 from tests.launches import JOB, StandIn
@@ -38,7 +38,7 @@ send(progress='train', pids=[os.getpid()], own=own)
 
 
 @pytest.fixture
-def site(stand_in: StandIn, twins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def site(stand_in: StandIn, twins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HostGroup]:
     """Two nodes, on which the ranks of a launch are spread; the second is killed."""
     stand_in(BEGIN + "os.kill(os.getpid(), 9) if rank else time.sleep(60)")
     monkeypatch.setenv("SUITE_CACHE_DIR", str(twins))
@@ -46,18 +46,18 @@ def site(stand_in: StandIn, twins: Path, tmp_path: Path, monkeypatch: pytest.Mon
     allocate(monkeypatch, tmp_path)
     with ExitStack() as until:
         (found,) = sites(Slurm(SETTINGS, lambda _: None, until), [CELL], "spread", lambda _: None)
-        assert isinstance(found, Site)
+        assert isinstance(found, HostGroup)
         yield found
 
 
 @pytest.mark.launches
-def test_the_ranks_of_a_launch_are_on_two_nodes_and_a_killed_one_is_named(site: Site, tmp_path: Path) -> None:
+def test_the_ranks_of_a_launch_are_on_two_nodes_and_a_killed_one_is_named(site: HostGroup, tmp_path: Path) -> None:
     assert [host.name for host in site.hosts] == ["node0000", "node0001"]
     site.prepare("imdb_lstm")
     told: list[dict[str, Any]] = []
     began_s = time.monotonic()
     order = HostJob(replace(JOB, cell=CELL, device="cpu"), 60.0)
-    record = site.launch(order, tmp_path / "logs" / "launch.log", Hear(told.append))
+    record = site.launch(order, tmp_path / "logs" / "launch.log", LaunchCallbacks(told.append))
     assert record.outcome == Outcome("crashed", "rank 1 of 2 failed in train: ended by signal SIGKILL")
     assert time.monotonic() - began_s < 30
     assert told[0]["own"] == {"SUITE_ADDRESS": "127.0.0.1", "SUITE_INTERFACE": "lo", "SUITE_LOCAL_RANK": "0"}
@@ -65,7 +65,7 @@ def test_the_ranks_of_a_launch_are_on_two_nodes_and_a_killed_one_is_named(site: 
 
 
 @pytest.mark.launches
-def test_each_node_has_a_step_with_all_that_the_allocation_has_there(site: Site, tmp_path: Path) -> None:
+def test_each_node_has_a_step_with_all_that_the_allocation_has_there(site: HostGroup, tmp_path: Path) -> None:
     first, second = sorted((tmp_path / "srun-said").read_text().splitlines())
     assert "--nodelist=one --cpus-per-task=2" in first
     assert "--nodelist=two --cpus-per-task=2" in second

@@ -89,10 +89,10 @@ def test_a_run_that_stopped_when_decided_lacks_no_launch() -> None:
 def test_a_run_leaves_out_what_is_decided_from_the_block_of_the_first_look_on() -> None:
     said: list[str] = []
     stopping, held = Stopping(3600.0, said.append), launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2})
-    left = {cell.framework: stopping.leaves_out(cell, FIRST_LOOK, held) for cell in cells(held)}
+    left = {cell.framework: stopping.should_skip(cell, FIRST_LOOK, held) for cell in cells(held)}
     assert left == {"pytorch": False, "tensorflow": False, "jax": True}
     assert said == ["after 4 blocks (12 min) 2 of 3 comparisons are decided; 2 cells go on"]
-    assert not any(Stopping(3600.0, said.append).leaves_out(cell, 3, held) for cell in cells(held)), "too early"
+    assert not any(Stopping(3600.0, said.append).should_skip(cell, 3, held) for cell in cells(held)), "too early"
 
 
 def test_what_the_last_block_decides_is_not_called_undecided() -> None:
@@ -100,7 +100,7 @@ def test_what_the_last_block_decides_is_not_called_undecided() -> None:
     stopping = Stopping(3600.0, lambda _: None)
     assert not stopping.undecided(launched(FIRST_LOOK - 1)), "too early"
     assert stopping.undecided(close) == 1, "of a run that was resumed and has nothing left to launch, too"
-    stopping.leaves_out(close[0].cell, FIRST_LOOK, close)
+    stopping.should_skip(close[0].cell, FIRST_LOOK, close)
     assert stopping.undecided(close) == 1
     assert stopping.undecided(launched(FIRST_LOOK + 1)) == 0
 
@@ -120,12 +120,12 @@ def test_no_block_begins_once_the_budget_is_used_up() -> None:
     held = launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2.0})
     stopping = Stopping(840.0 - 1, said.append)  # 12 launches took 720 s, and the next two take 120
     assert not any(
-        Stopping(840.0, said.append).leaves_out(cell, FIRST_LOOK, held)
+        Stopping(840.0, said.append).should_skip(cell, FIRST_LOOK, held)
         for cell in cells(held)
         if cell.framework != "jax"
     )
     said.clear()
-    assert all(stopping.leaves_out(cell, FIRST_LOOK, held) for cell in cells(held))
+    assert all(stopping.should_skip(cell, FIRST_LOOK, held) for cell in cells(held))
     assert said == ["after 4 blocks (12 min) 2 of 3 comparisons are decided, and the budget is used up"]
     assert stopping.left == 1
 

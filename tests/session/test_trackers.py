@@ -15,9 +15,9 @@ import pytest
 
 from suite.export.target import ExportError
 from suite.session.launches.launch import ROOT
+from suite.session.observers import Observers
 from suite.session.observers import tracker as trackers
 from suite.session.observers.chosen import check
-from suite.session.observers.observer import Observers
 from suite.session.observers.tracker import Tracker
 from tests import records
 from tests.processes import alive, wait_until

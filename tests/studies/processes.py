@@ -37,7 +37,7 @@ from suite.plan.settings.frameworks import interpreter_variable
 from suite.plan.settings.tunings import HUGE_PAGES
 from suite.record.handover.job import Job
 from suite.record.handover.order import HostJob
-from suite.session.hosts.local import Hear, Local
+from suite.session.hosts.local import LaunchCallbacks, Local
 from suite.session.launches.launch import interpreter
 
 USUAL, PHASES = "as usual", "all phases"
@@ -100,7 +100,7 @@ def measure(host: Local, cell: Cell, candidate: Candidate, block: int, folder: P
     plan = Plan().of_launch(0 if candidate.whole else WHOLE_BLOCKS)
     job = Job(cell, "", block, device="cpu", plan=plan, whole=block == 0)
     with patch.dict(os.environ, variables):
-        record = host.launch(HostJob(job, LONGEST_S), folder / "log", Hear())
+        record = host.launch(HostJob(job, LONGEST_S), folder / "log", LaunchCallbacks())
     if not record.outcome.ok or not record.samples_per_s:
         print(f"{cell.id}, {candidate.name}: {record.outcome.reason}")
         return None
@@ -118,7 +118,6 @@ def run(turns: Iterable[tuple[int, Cell, Candidate]], journal: Path, data_folder
     left = [turn for turn in turns if (turn[1].id, turn[2].name, turn[0]) not in done]
     with ExitStack() as until:
         host = Local("cpu", "real", data_folder, print, until)
-        host.ready()
         folder = Path(until.enter_context(tempfile.TemporaryDirectory()))
         lines = until.enter_context(journal.open("a", encoding="utf-8"))
         for number, (block, cell, candidate) in enumerate(left, 1):

@@ -32,9 +32,9 @@ from suite.record.handover.variables import INTERFACE
 from suite.record.parts.environment import machine, own_cores
 from suite.record.record import Record
 from suite.session.engines.slurm import Command
-from suite.session.hosts import Hear
+from suite.session.hosts import LaunchCallbacks
 from suite.session.hosts.remote import Remote
-from suite.session.hosts.site import Site
+from suite.session.hosts.site import HostGroup
 
 FRAMEWORKS = ("pytorch", "tensorflow", "jax")
 #: The rates of the link in the words of tc; none for the veth pair as it is.
@@ -81,7 +81,7 @@ def main() -> int:
             for launch in range(arguments.launches):
                 for cell in cells:
                     order = HostJob(Job(cell, "", launch, device="cpu", plan=plan), DEADLINE_S)
-                    records[cell].append(site.launch(order, Path(folder, f"{launch}.log"), Hear()))
+                    records[cell].append(site.launch(order, Path(folder, f"{launch}.log"), LaunchCallbacks()))
                     print(f"{cell.id} {NAMES.get(rate, rate)}: {said(records[cell][-1])}", file=sys.stderr, flush=True)
             found += [(rate, cell, launches) for cell, launches in records.items()]
     return shown(found)
@@ -132,7 +132,7 @@ class Limit:
 
 
 @contextlib.contextmanager
-def hosts() -> Iterator[tuple[Site, Limit]]:
+def hosts() -> Iterator[tuple[HostGroup, Limit]]:
     """The two hosts, each in its namespace with a core of its own, and what limits the link between them."""
     given = {"device": "cpu", "source": "auto", "directory": None}
     with namespaces() as names, ExitStack() as until:
@@ -144,7 +144,7 @@ def hosts() -> Iterator[tuple[Site, Limit]]:
             until.callback(wire.close)
             found.append(Remote(name, "", wire, print, given))
             found[-1].begin()
-        yield Site(found, "spread"), Limit(names)
+        yield HostGroup(found, "spread"), Limit(names)
 
 
 def run(*command: str) -> None:

@@ -18,7 +18,7 @@ from suite.record.parts.environment import own_cores
 from suite.record.record import Record
 from suite.session.launches.launch import launch
 from suite.worker.distributed.ranks import Ranks
-from suite.worker.launch import checkpoint
+from suite.worker.launch import training as training_loop
 from tests.frameworks import needs_deepspeed, needs_frameworks
 from tests.launches import network_of
 from workloads.data.cache import folder_of
@@ -137,11 +137,11 @@ def together(*calls: Any) -> list[Any]:
 def test_a_checkpoint_holds_once_what_all_ranks_share_and_by_rank_what_differs() -> None:
     shared = np.arange(6.0)
     arrays = [{"model/weight": shared, "random/cpu": np.array([rank, 7])} for rank in range(3)]
-    all_of_them, *others = together(*(lambda ranks, own=own: checkpoint.of_all(own, ranks) for own in arrays))
+    all_of_them, *others = together(*(lambda ranks, own=own: training_loop.of_all(own, ranks) for own in arrays))
     assert all_of_them.keys() == {"model/weight", "random/cpu", "rank1/random/cpu", "rank2/random/cpu"}
     assert [each.keys() for each in others] == [arrays[0].keys()] * 2
     for rank, own in enumerate(arrays):
-        back = checkpoint.of_rank(all_of_them, rank)
+        back = training_loop.of_rank(all_of_them, rank)
         assert back.keys() == own.keys()
         assert all((back[name] == own[name]).all() for name in own)
 
@@ -152,7 +152,7 @@ def test_ranks_that_read_different_checkpoints_begin_anew(tmp_path: Path) -> Non
     progress = {"epochs": [], "curve": [1.0], "resumed_at": []}
     key = {"of": "a test"}
     for name, epochs in (("a", progress), ("b", progress | {"curve": [2.0]})):
-        checkpoint.write(tmp_path / name, key, epochs, {"x": np.zeros(1)})
+        training_loop.write_checkpoint(tmp_path / name, key, epochs, {"x": np.zeros(1)})
 
     def read(name: str, own: Any = key) -> Any:
         return lambda ranks: Saved(str(tmp_path / name), own, ranks).curve

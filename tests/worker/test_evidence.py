@@ -19,8 +19,13 @@ from suite.analysis.identity.tolerances import (
 )
 from suite.plan.cell import FRAMEWORKS
 from suite.record.parts.evidence import Draws, Trace
-from suite.worker.evidence.draws import draws, spread
-from suite.worker.evidence.fingerprint import check_formula, take_float64_fingerprint, take_own_fingerprint
+from suite.worker.evidence.fingerprint import (
+    check_formula,
+    draws,
+    spread,
+    take_float64_fingerprint,
+    take_own_fingerprint,
+)
 from suite.worker.evidence.optimizer import Formula, deviation
 from suite.worker.evidence.subject import Subject
 from tests.frameworks import each_framework, framework_of, needs_frameworks

@@ -12,7 +12,7 @@ import pytest
 from suite.plan.cell import Cell
 from suite.worker.evidence.collector import Evidence
 from suite.worker.evidence.replay import Replay
-from suite.worker.launch.counting_loader import KEPT, CountingLoader
+from suite.worker.loaders import KEPT, CountingLoader
 from tests.frameworks import batches
 from workloads.spec import specification
 from workloads.weights import weights_digest

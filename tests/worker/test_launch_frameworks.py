@@ -15,7 +15,7 @@ from suite.record.handover.job import Job
 from suite.record.record import PHASES
 from suite.session.launches.launch import ROOT, launch
 from suite.worker.evidence.replay import LAST_STEPS
-from suite.worker.launch.counting_loader import KEPT
+from suite.worker.loaders import KEPT
 from tests.launches import Launches, launched_cells
 from tests.processes import assert_public
 from workloads.data.cache import folder_of

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from suite.record.parts.profile import CATEGORIES
-from suite.worker.profilers import jax_rules, kernel_rules, pytorch_rules, tensorflow_rules
-from suite.worker.profilers.hlo import Instruction, program
+from suite.worker.profilers import rules, xla
 from suite.worker.profilers.onednn import shares_of
 from suite.worker.profilers.timeline import OTHER
+from suite.worker.profilers.xla import Instruction, program
 from tests.frameworks import framework_of, needs_frameworks
 
 #: From one step of each workload in size small, on a CPU: PyTorch 2.13, TensorFlow 2.21.
@@ -25,13 +25,13 @@ BOTH = "aten::convolution_backward"
 def test_names_recorded_from_pytorch_have_their_categories() -> None:
     for category, names in RECORDED["pytorch"].items():
         expected = "" if category == "no operation" else category
-        assert {name: pytorch_rules.category_of(name) for name in names} == dict.fromkeys(names, expected)
+        assert {name: rules.pytorch_category(name) for name in names} == dict.fromkeys(names, expected)
     assert RECORDED["pytorch"][OTHER] == [BOTH]
 
 
 def test_names_recorded_from_tensorflow_have_their_categories() -> None:
     for category, names in RECORDED["tensorflow"].items():
-        found = {name: tensorflow_rules.category_of(*name.rsplit(":", 1)) for name in names}
+        found = {name: rules.tensorflow_category(*name.rsplit(":", 1)) for name in names}
         assert found == dict.fromkeys(names, category)
     assert OTHER not in RECORDED["tensorflow"]
 
@@ -43,18 +43,18 @@ def test_every_recorded_category_is_a_documented_one(framework: str) -> None:
 
 def test_what_waits_for_other_processes_in_tensorflow_is_communication() -> None:
     names = ("CollectiveOpV2Kernel::Run", "CollectiveExecutor::CompleteParams", "BaseCollectiveExecutor::ExecuteAsync")
-    assert all(tensorflow_rules.COLLECTIVE.match(name) for name in names)
-    assert not tensorflow_rules.COLLECTIVE.match("adam/CollectiveReduceV2:CollectiveReduceV2")
+    assert {rules.category_of("event", name) for name in names} == {"communication"}
+    assert rules.category_of("event", "adam/CollectiveReduceV2:CollectiveReduceV2") == OTHER
 
 
 def test_unfolded_images_and_draws_from_normals_have_rules() -> None:
-    assert {pytorch_rules.category_of(f"aten::{name}") for name in ("im2col", "col2im")} == {"copy and layout change"}
+    assert {rules.pytorch_category(f"aten::{name}") for name in ("im2col", "col2im")} == {"copy and layout change"}
     nothing = program("")
     for name in ("jit(_normal)/jit(_normal_real)/erf_inv", "jit(_normal)/jit(_normal_real)", "jit(_uniform)/mul"):
         drawn = Instruction("fusion.1", "multiply", "f32[8]", f"jit(step)/jvp(Cnn)/{name}")
-        assert jax_rules.category_of(drawn, nothing) == "random numbers and dropout", name
+        assert xla.category_of(drawn, nothing) == "random numbers and dropout", name
     other = Instruction("multiply.1", "multiply", "f32[8]", "jit(step)/jvp(Cnn)/mul")
-    assert jax_rules.category_of(other, nothing) == "element-wise"
+    assert xla.category_of(other, nothing) == "element-wise"
 
 
 LOOP = "sequential/lstm/while/body/_5/"
@@ -98,10 +98,10 @@ def test_a_profile_of_tensorflow_without_its_cheap_products_is_refused(recorded:
 
 
 def test_what_no_rule_knows_is_other() -> None:
-    assert pytorch_rules.category_of("aten::frobnicate") == OTHER
-    assert pytorch_rules.category_of("strange") == OTHER
-    assert tensorflow_rules.category_of("a/b", "Frobnicate") == OTHER
-    assert kernel_rules.category_of("frobnicate") == OTHER
+    assert rules.pytorch_category("aten::frobnicate") == OTHER
+    assert rules.pytorch_category("strange") == OTHER
+    assert rules.tensorflow_category("a/b", "Frobnicate") == OTHER
+    assert rules.category_of("kernel", "frobnicate") == OTHER
 
 
 #: The shapes of XLA's text for a CPU, shortened by hand.
@@ -161,15 +161,15 @@ EXPECTED = {
 
 def test_an_instruction_of_xla_is_placed_by_what_it_holds_and_by_its_name() -> None:
     whole = program(HLO)
-    found = {name: jax_rules.category_of(whole.instructions[name], whole) for name in EXPECTED}
+    found = {name: xla.category_of(whole.instructions[name], whole) for name in EXPECTED}
     assert found == EXPECTED
 
 
 def test_a_fusion_says_what_it_holds_and_a_slice_moves_only_itself() -> None:
     instructions = program(HLO).instructions
-    assert jax_rules.holds(instructions["update"]) == ("mul", "add")
-    assert jax_rules.title(instructions["fusion.w"]) == "fusion.w: convolution f32[256,3,3,256]"
-    assert jax_rules.title(instructions["forward"]) == "forward: conv1/conv"
+    assert xla.holds(instructions["update"]) == ("mul", "add")
+    assert xla.title(instructions["fusion.w"]) == "fusion.w: convolution f32[256,3,3,256]"
+    assert xla.title(instructions["forward"]) == "forward: conv1/conv"
     assert instructions["update"].moved == 3 * 8 * 4 * 4
     assert instructions["slice"].moved == 2 * 8 * 4 * 4 + 4
     assert instructions["loop"].moved is None
@@ -179,7 +179,7 @@ def test_a_fusion_says_what_it_holds_and_a_slice_moves_only_itself() -> None:
 @pytest.mark.parametrize("text", ["", "no program", "ENTRY %main () -> f32[] {\n  %a = ((((\n}", "%x = f32[2 add(%y"])
 def test_a_text_that_is_no_program_holds_nothing(text: str) -> None:
     assert isinstance(program(text).instructions, dict)
-    assert jax_rules.category_of(Instruction("a", "add", "f32[2]"), program(text)) == "element-wise"
+    assert xla.category_of(Instruction("a", "add", "f32[2]"), program(text)) == "element-wise"
 
 
 #: Names that cuDNN, cuBLAS, CUTLASS, PyTorch, Eigen, Triton and NCCL give to kernels, put together by hand.
@@ -211,9 +211,9 @@ KERNELS = {
 
 
 def test_a_kernel_of_cuda_is_placed_by_its_name() -> None:
-    assert {name: kernel_rules.category_of(name) for name in KERNELS} == KERNELS
-    assert kernel_rules.kernel_contents("triton_poi_fused_add_relu_3") == ("add", "relu")
-    assert kernel_rules.kernel_contents("ampere_sgemm_128x64_nt") == ()
+    assert {name: rules.category_of("kernel", name) for name in KERNELS} == KERNELS
+    assert rules.kernel_contents("triton_poi_fused_add_relu_3") == ("add", "relu")
+    assert rules.kernel_contents("ampere_sgemm_128x64_nt") == ()
 
 
 @needs_frameworks("pytorch")

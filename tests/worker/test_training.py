@@ -26,10 +26,10 @@ from suite.session import run as runs
 from suite.session.hosts import local
 from suite.session.launches.launch import launch
 from suite.worker.interfaces import tools
-from suite.worker.launch import checkpoint
-from suite.worker.launch.counting_loader import CountingLoader
+from suite.worker.launch import training as training_loop
 from suite.worker.launch.outcome import check
 from suite.worker.launch.training import Saved, follow
+from suite.worker.loaders import CountingLoader
 from tests.frameworks import data, narrow, needs_frameworks, training
 from tests.launches import unproven
 from tests.records import failed, record
@@ -105,21 +105,21 @@ def test_a_record_with_a_recipe_is_ok_only_with_a_whole_course():
 def test_a_checkpoint_comes_back_and_a_foreign_or_broken_one_does_not(tmp_path):
     path, key = tmp_path / "deep" / "a.checkpoint", {"seed": 1, "cell": {"batch": 3}}
     arrays = {"['a'].b/0": np.arange(5, dtype=np.float32), "scalar": np.array(7)}
-    assert checkpoint.read(path, key) is None
-    checkpoint.write(path, key, {"epochs": 2}, arrays)
-    told, found = checkpoint.read(path, key)
+    assert training_loop.read_checkpoint(path, key) is None
+    training_loop.write_checkpoint(path, key, {"epochs": 2}, arrays)
+    told, found = training_loop.read_checkpoint(path, key)
     assert told == {"epochs": 2}
     assert {name: array.tolist() for name, array in found.items()} == {"['a'].b/0": [0, 1, 2, 3, 4], "scalar": 7}
     assert [each.name for each in path.parent.iterdir()] == ["a.checkpoint"]
-    with pytest.raises(checkpoint.CheckpointError, match="of another training: seed differ"):
-        checkpoint.read(path, key | {"seed": 2})
+    with pytest.raises(training_loop.CheckpointError, match="of another training: seed differ"):
+        training_loop.read_checkpoint(path, key | {"seed": 2})
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(checkpoint.CheckpointError, match="cannot be read"):
-        checkpoint.read(path, key)
+    with pytest.raises(training_loop.CheckpointError, match="cannot be read"):
+        training_loop.read_checkpoint(path, key)
     with path.open("wb") as file:
-        np.savez(file, **{checkpoint.DESCRIPTION: np.array([{"a": 1}], dtype=object)})
-    with pytest.raises(checkpoint.CheckpointError, match="cannot be read"):
-        checkpoint.read(path, key)
+        np.savez(file, **{training_loop.DESCRIPTION: np.array([{"a": 1}], dtype=object)})
+    with pytest.raises(training_loop.CheckpointError, match="cannot be read"):
+        training_loop.read_checkpoint(path, key)
 
 
 @pytest.fixture(scope="module")

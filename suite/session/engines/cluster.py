@@ -16,7 +16,7 @@ from suite.session.engines import Nodes, engine_of
 from suite.session.hosts import Host, HostLostError, Hosts, code_digest
 from suite.session.hosts.local import Local
 from suite.session.hosts.remote import Remote
-from suite.session.hosts.site import Site, dealt, room
+from suite.session.hosts.site import HostGroup, assign_ranks, rank_capacity
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.settings import Settings
 from workloads.data.dataset import DataError
@@ -36,18 +36,18 @@ def open_hosts(settings: Settings, cells: Iterable[Cell], say: Callable[[str], N
     nodes = engine.nodes(settings.on, given, say, until)
     groups = sites(nodes, cells, settings.placement, say)
     used = {host.name for site in groups for host in site.hosts}
-    return Hosts(groups, cluster=True, revive=Reviving(nodes, used))
+    return Hosts(groups, Reviver(nodes, used))
 
 
-def sites(nodes: Nodes, cells: Iterable[Cell], placement: str, say: Callable[[str], None]) -> list[Site]:
+def sites(nodes: Nodes, cells: Iterable[Cell], placement: str, say: Callable[[str], None]) -> list[HostGroup]:
     """Take the cluster's hosts, and group them so that each group has devices for the largest cell.
 
     Hosts of another kind than most of them are left out, since no ratio may come from two kinds. Those that are not
     used are given back, and may stand in for one that is lost. Raises `LaunchError`.
     """
     hosts = select_alike(take_hosts(nodes, say), say)
-    abouts = [host.about for host in hosts]
-    most = max((len(dealt(cell, [room(each, cell) for each in abouts], placement)) for cell in cells), default=1)
+    needed = (assign_ranks(cell, [rank_capacity(host.about, cell) for host in hosts], placement) for cell in cells)
+    most = max(map(len, needed), default=1)
     groups = [hosts[at : at + most] for at in range(0, len(hosts) - most + 1, most)]
     number = len(groups) * most
     if left := len(hosts) - number:
@@ -55,7 +55,7 @@ def sites(nodes: Nodes, cells: Iterable[Cell], placement: str, say: Callable[[st
         for host in hosts[number:]:
             host.close()
     say(f"{_hosts(number)} ({hosts[0].about.kind}), {len(groups)} block{'s' * (len(groups) > 1)} at a time")
-    return [Site(group, placement) for group in groups]
+    return [HostGroup(group, placement) for group in groups]
 
 
 def _hosts(count: int) -> str:
@@ -96,7 +96,7 @@ def select_alike(hosts: list[Remote], say: Callable[[str], None]) -> list[Remote
 
 
 @dataclass
-class Reviving:
+class Reviver:
     """Gets hosts that were lost going again, or others in their place. ``used`` are the names of those in use."""
 
     nodes: Nodes
@@ -106,13 +106,13 @@ class Reviving:
 
     def __call__(self, lost: Host, stop: Callable[[], None]) -> Host:
         """A site like the lost one. Raises `HostLostError`, and what ``stop`` raises when the run ends."""
-        assert isinstance(lost, Site)
+        assert isinstance(lost, HostGroup)
         lost.close()
         time.sleep(NOTICE_S)
-        revived = Site([], lost.placement)
+        revived = HostGroup([], lost.placement)
         try:
             for host in lost.hosts:
-                revived = Site([*revived.hosts, self._again(host, stop)], lost.placement)
+                revived = HostGroup([*revived.hosts, self._again(host, stop)], lost.placement)
         except BaseException:
             revived.close()
             raise

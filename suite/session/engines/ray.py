@@ -23,8 +23,7 @@ import psutil
 
 from suite.session.engines import Engine
 from suite.session.hosts import HostLostError
-from suite.session.hosts.pipe import Pipe
-from suite.session.hosts.remote import Remote, begin_host
+from suite.session.hosts.remote import Pipe, Remote
 from suite.session.interrupts import REQUESTS
 from suite.session.launches.launch import LaunchError
 
@@ -168,8 +167,7 @@ class Cluster:
         )  # fmt: skip
         wire = ActorWire(self.ray, actor, group, name)
         self.until.callback(wire.close)
-        remote = Remote(name, str(node["NodeManagerAddress"]), wire, self.say, self.settings)
-        return begin_host(remote)
+        return Remote(name, str(node["NodeManagerAddress"]), wire, self.say, self.settings).begin()
 
 
 def _ray() -> Any:

@@ -23,8 +23,7 @@ from suite.record.parts.environment import redact
 from suite.record.text import clean
 from suite.session.engines import Engine
 from suite.session.hosts import HostLostError
-from suite.session.hosts.pipe import COMMAND, Pipe
-from suite.session.hosts.remote import Remote, begin_host
+from suite.session.hosts.remote import COMMAND, Pipe, Remote
 from suite.session.launches import logs
 from suite.session.launches.launch import ROOT, LaunchError, scratch_folder
 
@@ -121,8 +120,7 @@ class Slurm:
         # An address of the batch script's host would be wrong on the others.
         wire = Command(node.name, step(node), self._folder / f"{node.name}.log", {ADDRESS: ""})
         self.until.callback(wire.close)
-        remote = Remote(node.name, "", wire, self.say, self.settings)
-        return begin_host(remote)
+        return Remote(node.name, "", wire, self.say, self.settings).begin()
 
 
 ENGINE = Engine(

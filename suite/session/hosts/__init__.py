@@ -1,8 +1,4 @@
-"""The hosts of a run. A host takes an `HostJob` and returns its `Record`, however the launch ended, and its log.
-
-`local.Local` starts launches on the host that it runs on. On another host `agent` does the same with it, and `remote`
-passes orders, progress and records on.
-"""
+"""The hosts of a run: `local.Local` launches on its own host, and behind each `remote.Remote` an `agent` has one."""
 
 from __future__ import annotations
 
@@ -28,7 +24,7 @@ class StoppedError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Hear:
+class LaunchCallbacks:
     """Who is told of a launch while it runs: of progress messages, and about once a second without one.
 
     What `tick` raises ends the launch. ``watch`` gets the monitor of a launch on this host.
@@ -40,13 +36,12 @@ class Hear:
 
 
 @dataclass(frozen=True)
-class About:
+class HostInfo:
     """What a host says of itself. ``name`` tells it from others and reveals nothing; it is empty for this host.
 
     ``kind`` is its hardware in words: launches are compared only between hosts of one kind. ``free_bytes`` is the
-    memory that a launch could take. ``devices`` are GPUs, or without one cores. ``suite`` is a digest of the suite's
-    own code, ``driver`` has the versions of its GPUs' driver, and
-    ``address`` is where other hosts reach it, as far as it knows.
+    memory that a launch could take. ``devices`` are GPUs, or without one cores. ``suite`` is a `code_digest`,
+    ``driver`` has versions of its GPUs' driver, and ``address`` is where other hosts reach it, as far as it knows.
     """
 
     name: str = ""
@@ -63,34 +58,29 @@ class Host(Protocol):
     """A host that runs one launch at a time."""
 
     @property
-    def about(self) -> About:
+    def about(self) -> HostInfo:
         """What the host said of itself when the engine opened."""
 
     def prepare(self, workload: str) -> None:
         """Get the data of a workload ready there, verified. Raises `workloads.data.dataset.DataError`."""
 
-    def ready(self) -> None:
-        """Get ready for the first launch, now that the data is there."""
-
-    def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
+    def launch(self, order: HostJob, log: Path, callbacks: LaunchCallbacks) -> Record:
         """Run one launch. Raises `HostLostError`, `StoppedError`, or `suite.session.launches.launch.LaunchError`."""
 
 
-def _refuse(host: Host, _: Callable[[], None]) -> Host:
-    raise HostLostError(f"host {host.about.name} is lost")
+Revive = Callable[[Host, Callable[[], None]], Host]
 
 
 @dataclass(frozen=True)
 class Hosts:
-    """The hosts of a run. On those of a ``cluster``, which are others than this one, blocks run side by side.
+    """The hosts of a run: this one, or those of a cluster, on which blocks run side by side.
 
-    ``revive`` returns a host in place of one that is lost, or raises `HostLostError`. While it waits, it calls what it
-    is given, which raises when the run ends.
+    ``revive``, which a cluster has, returns a host in place of one that is lost, or raises `HostLostError`. While it
+    waits, it calls what it is given, which raises when the run ends.
     """
 
     hosts: Sequence[Host]
-    cluster: bool = False
-    revive: Callable[[Host, Callable[[], None]], Host] = _refuse
+    revive: Revive | None = None
 
 
 def code_digest() -> str:

@@ -23,12 +23,13 @@ from typing import IO, Any
 
 from suite.plan.schema import decode
 from suite.record.handover.order import HostJob
-from suite.session.hosts import Hear, StoppedError, code_digest
+from suite.session.hosts import LaunchCallbacks, StoppedError, code_digest
 from suite.session.hosts.local import Local
 from suite.session.launches import ranks
 from suite.session.launches.launch import LaunchError, scratch_folder
-from suite.session.launches.network import own_address
+from suite.session.launches.ranks import own_address
 from workloads import registry
+from workloads.data.cache import open_cached
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError
 
@@ -74,9 +75,7 @@ class Agent:
         assert self.local
         if given["folder"]:
             registry.register(given["folder"])
-        self.local.prepare(given["workload"])
-        self.local.ready()
-        self.write({"prepared": self.local.digest(given["workload"])})
+        self.write({"prepared": open_cached(self.local.folder(given["workload"])).digest})
 
     def _port(self, _: Any) -> None:
         self.write({"port": ranks.free_port()})
@@ -98,7 +97,7 @@ class Agent:
             job = order.job
             job = replace(job, checkpoint=str(place / "launch.checkpoint") if job.checkpoint else "")
             job = replace(job, traces=str(place / "launch") if job.traces else "")
-            record = self.local.launch(replace(order, job=job), place / "launch.log", Hear(progress, tick))
+            record = self.local.launch(replace(order, job=job), place / "launch.log", LaunchCallbacks(progress, tick))
             self.write({"record": record.to_json(), "files": _files(place)})
 
 

@@ -15,75 +15,19 @@ from suite.monitor.sampler import Monitor, idle
 from suite.record.handover.order import HostJob
 from suite.record.parts.environment import machine, usable_cores
 from suite.record.record import Record
-from suite.session.hosts import About, Hear
+from suite.session.hosts import HostInfo, LaunchCallbacks
 from suite.session.launches import batch_finder
 from suite.session.launches.launch import launch, scratch_folder
-from workloads.data.cache import open_cached
 from workloads.data.own import OWN, prepare_own
 from workloads.data.prepare import prepare
 from workloads.spec import specification
 
 
 @dataclass
-class Instruments:
-    """The GPUs of a run that uses them, open until ``until`` closes. ``say`` prints why there are none.
-
-    ``driver`` has its versions; empty without a GPU.
-    """
-
-    device: str
-    say: Callable[[str], None]
-    until: ExitStack
-    driver: dict[str, str] = field(default_factory=dict)
-    _missing: str = ""
-
-    def __post_init__(self) -> None:
-        self._gpus = self._open()
-        self._idle = idle(self._gpus)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the GPUs that launches see."""
-        return [gpu.name for gpu in self._gpus]
-
-    def monitor(self, pids: int | Sequence[int], spawned_s: float, devices: int) -> Monitor:
-        """A monitor of a launch's processes, and of as many GPUs as it has devices."""
-        return Monitor(pids, spawned_s, self._gpus, self._idle, self._missing, devices=devices)
-
-    def annotate(self, record: Record, devices: int) -> Record:
-        """The record with the driver, which may be updated before a run goes on, and how its GPUs are linked.
-
-        ``devices`` is how many of this host it used.
-        """
-        if self.driver:
-            record = replace(record, environment=record.environment | {"driver": self.driver})
-        if record.ranks and self._gpus:
-            linked = tuple(links(self._gpus[:devices]))
-            record = replace(record, ranks=replace(record.ranks, links=linked))
-        return record
-
-    def _open(self) -> list[Gpu]:
-        if self.device == "cpu":
-            self._missing = "the run uses the CPU"
-            return []
-        try:
-            driver, gpus = self.until.enter_context(open_nvml())
-        except NvmlError as error:
-            self._missing = str(error)
-            self.say(f"no GPU metrics: {error}")
-            return []
-        self.driver = dict(vars(driver))
-        if not gpus:
-            self._missing = "CUDA_VISIBLE_DEVICES shows no whole device (a MIG slice has no readings here)"
-            self.say(f"no GPU metrics: {self._missing}")
-        return gpus
-
-
-@dataclass
 class Local:
     """Launches on this host, with ``device``, and data of the kind ``source`` from ``directory``.
 
-    ``say`` prints a line. What it opens is closed with ``until``.
+    ``say`` prints a line. What it opens, the GPUs too, is closed with ``until``.
     """
 
     device: str
@@ -91,29 +35,41 @@ class Local:
     directory: str | None
     say: Callable[[str], None]
     until: ExitStack
-    about: About = field(init=False)
+    about: HostInfo = field(init=False)
     _data: dict[str, Path] = field(default_factory=dict)
     _programs: str = ""  # a folder for what launches compile for their evidence
 
     def __post_init__(self) -> None:
-        self.instruments = Instruments(self.device, self.say, self.until)
-        gpus = self.instruments.names
+        self._driver: dict[str, str] = {}
+        self._gpus, self._missing = self._open()
+        self._idle = idle(self._gpus)
         gpu = self.device != "cpu" and has_gpu()
-        self.about = About(
-            kind=_kind(gpus),
+        self.about = HostInfo(
+            kind=_kind([each.name for each in self._gpus]),
             gpu=gpu,
             free_bytes=batch_finder.free_memory(),
-            devices=len(gpus) or (1 if gpu else usable_cores()),  # one GPU at least, where NVML tells none
-            driver=self.instruments.driver,
+            devices=len(self._gpus) or (1 if gpu else usable_cores()),  # one GPU at least, where NVML tells none
+            driver=self._driver,
         )
+
+    def _open(self) -> tuple[list[Gpu], str]:
+        """The GPUs that launches see, and why there are no readings of any."""
+        if self.device == "cpu":
+            return [], "the run uses the CPU"
+        gpus, missing = list[Gpu](), "CUDA_VISIBLE_DEVICES shows no whole device (a MIG slice has no readings here)"
+        try:
+            driver, gpus = self.until.enter_context(open_nvml())
+            self._driver = dict(vars(driver))
+        except NvmlError as error:
+            missing = str(error)
+        if gpus:
+            return gpus, ""
+        self.say(f"no GPU metrics: {missing}")
+        return [], missing
 
     def prepare(self, workload: str) -> None:
         """Get the data of a workload ready. Raises `workloads.data.dataset.DataError`."""
         self.folder(workload)
-
-    def digest(self, workload: str) -> str:
-        """The digest of the data of a workload."""
-        return open_cached(self.folder(workload)).digest
 
     def folder(self, workload: str) -> Path:
         """Where the data of a workload is, which is fetched and verified the first time."""
@@ -126,24 +82,25 @@ class Local:
                 self._data[name] = prepare(name, self.source, self.directory, say=self.say)
         return self._data[name]
 
-    def ready(self) -> None:
-        """Make the folder for programs, once the data is there. Raises `suite.session.launches.launch.LaunchError`."""
+    def launch(self, order: HostJob, log: Path, callbacks: LaunchCallbacks) -> Record:
+        """Run one launch, watched by a monitor of its processes and of as many GPUs as it has devices here."""
+        job, part = order.job, order.part
         self._programs = self._programs or self.until.enter_context(scratch_folder())
-
-    def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
-        """Run one launch, watched by a monitor."""
-        job = order.job
-        data = str(self.folder(job.cell.workload))
-        job = replace(job, data=data, programs=self._programs)
-        devices = order.part.count if order.part else job.cell.devices  # of this host
+        job = replace(job, data=str(self.folder(job.cell.workload)), programs=self._programs)
+        devices = part.count if part else job.cell.devices
 
         def watch(pids: int | Sequence[int], spawned_s: float) -> Monitor:
-            monitor = self.instruments.monitor(pids, spawned_s, devices)
-            hear.watch(monitor)
+            monitor = Monitor(pids, spawned_s, self._gpus, self._idle, self._missing, devices=devices)
+            callbacks.watch(monitor)
             return monitor
 
-        record = launch(job, log, order.deadline_s, hear.progress, watch, tick=hear.tick, part=order.part)
-        return self.instruments.annotate(record, devices)
+        record = launch(job, log, order.deadline_s, callbacks.progress, watch, tick=callbacks.tick, part=part)
+        if self._driver:  # which may be updated before a run goes on
+            record = replace(record, environment=record.environment | {"driver": self._driver})
+        if record.ranks and self._gpus:
+            linked = tuple(links(self._gpus[:devices]))
+            record = replace(record, ranks=replace(record.ranks, links=linked))
+        return record
 
 
 def _kind(gpus: Sequence[str]) -> str:

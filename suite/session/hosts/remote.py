@@ -1,24 +1,27 @@
 """A host of a cluster as the controller sees it: orders go out, progress and records come back.
 
-How lines get there and back is the engine's business: it gives each host a `Wire`. What runs at the other end is
-`suite.session.hosts.agent`.
+An engine gives each host a `Wire`; at its other end is `suite.session.hosts.agent`.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import queue
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from suite.plan.schema import decode
 from suite.record.handover.order import HostJob
 from suite.record.record import Outcome, Record, RecordError
-from suite.session.hosts import About, Hear, HostLostError, StoppedError
+from suite.session.hosts import HostInfo, HostLostError, LaunchCallbacks, StoppedError
 from suite.session.launches.launch import LaunchError
 from workloads.data.dataset import DataError
 from workloads.registry import folder_of
@@ -32,6 +35,12 @@ STOP_S = 120.0
 #: How long a host may take to begin, which is when its Python imports the suite.
 BEGIN_S = 300.0
 
+#: What a host's process is started with, by the Python of its controller.
+COMMAND = (sys.executable, "-m", "suite.session.hosts.agent")
+
+#: How long a host's process may take to end its launch and itself, in seconds.
+ENDING_S = 10.0
+
 
 class Wire(Protocol):
     """Lines to a host's process and from it. All raise `HostLostError` once it is gone."""
@@ -44,6 +53,64 @@ class Wire(Protocol):
 
     def close(self) -> None:
         """End the process."""
+
+
+class Pipe:
+    """A `Wire` to a child of this process. ``command`` starts it, here or, as ``srun`` does, elsewhere.
+
+    ``how`` is handed to `subprocess.Popen`.
+    """
+
+    def __init__(
+        self, command: Sequence[str] = COMMAND, environment: Mapping[str, str] | None = None, name: str = "", **how: Any
+    ) -> None:
+        self.name = name
+        both = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=both, stdout=both, env=environment, text=True, bufsize=1, **how)
+        self.lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, name=f"host {name}", daemon=True).start()
+
+    def send(self, line: str) -> None:
+        """Send one line; that the process has ended is noticed when its lines are asked for."""
+        assert self.process.stdin
+        with suppress(OSError, ValueError):
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+
+    def receive(self, within_s: float) -> Sequence[str]:
+        """The lines that came, waiting for the first. Raises `HostLostError` once the process has ended."""
+        received: list[str | None] = []
+        with suppress(queue.Empty):
+            received.append(self.lines.get(timeout=within_s))
+            while received[-1] is not None:
+                received.append(self.lines.get_nowait())
+        lines = [line for line in received if line is not None]
+        if len(lines) < len(received):
+            self.lines.put(None)
+            if not lines:
+                raise HostLostError(f"the process on host {self.name} has ended")
+        return lines
+
+    def close(self) -> None:
+        """Let the process end its launch and itself."""
+        assert self.process.stdin
+        assert self.process.stdout
+        with suppress(OSError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(ENDING_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        with suppress(OSError, ValueError):
+            self.process.stdout.close()
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        with suppress(ValueError):  # closed meanwhile
+            for line in self.process.stdout:
+                self.lines.put(line)
+        self.lines.put(None)
 
 
 @dataclass
@@ -60,28 +127,30 @@ class Remote:
     wire: Wire
     say: Callable[[str], None]
     settings: dict[str, Any]
-    about: About = field(default_factory=About)
+    about: HostInfo = field(default_factory=HostInfo)
     data: dict[str, str] = field(default_factory=dict)
 
-    def begin(self) -> None:
-        """Ask the host what it is. Raises `HostLostError` and `LaunchError`."""
-        said = self._ask({"begin": self.settings | {"name": self.name}}, "about", within_s=BEGIN_S)
-        self.about = decode(About, said["about"])
+    def begin(self) -> Self:
+        """Ask the host what it is; one that does not say it is given back. Raises `HostLostError` and `LaunchError`."""
+        try:
+            said = self._ask({"begin": self.settings | {"name": self.name}}, "about", within_s=BEGIN_S)
+        except BaseException:
+            self.close()
+            raise
+        self.about = decode(HostInfo, said["about"])
         self.address = self.address or self.about.address
+        return self
 
     def prepare(self, workload: str) -> None:
         """Get the data of a workload ready there, verified. Raises `DataError`, `LaunchError`, `HostLostError`."""
         message = {"prepare": {"workload": workload, "folder": folder_of(workload)}}
         self.data[workload] = str(self._ask(message, "prepared")["prepared"])
 
-    def ready(self) -> None:
-        """Nothing is left to do there."""
-
     def port(self) -> int:
         """A port that was free there a moment ago."""
         return int(self._ask({"port": True}, "port")["port"])
 
-    def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
+    def launch(self, order: HostJob, log: Path, callbacks: LaunchCallbacks) -> Record:
         """Run one launch there; its log and its other files come back with the record."""
         self.wire.send(json.dumps({"order": json.loads(order.dumps())}))
         answer = None
@@ -91,8 +160,8 @@ class Remote:
                 if time.monotonic() > until_s:
                     raise HostLostError(f"host {self.name} did not end its launch")
                 if isinstance(message.get("progress"), dict):
-                    hear.progress(message["progress"])
-                hear.tick()
+                    callbacks.progress(message["progress"])
+                callbacks.tick()
                 if message.keys() & {"record", "failed", "stopped"}:
                     answer = message
                     break
@@ -155,16 +224,6 @@ class Remote:
                 with suppress(ValueError):
                     if isinstance(message := json.loads(line), dict):
                         yield message
-
-
-def begin_host(remote: Remote) -> Remote:
-    """The host, once it has begun; one that does not begin is given back."""
-    try:
-        remote.begin()
-    except BaseException:
-        remote.close()
-        raise
-    return remote
 
 
 def _raise(name: str, answer: dict[str, Any]) -> None:

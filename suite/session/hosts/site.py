@@ -15,7 +15,7 @@ from typing import Any
 from suite.plan.cell import Cell
 from suite.record.handover.order import HostJob, HostRanks
 from suite.record.record import Record
-from suite.session.hosts import About, Hear, Host, HostLostError, StoppedError
+from suite.session.hosts import Host, HostInfo, HostLostError, LaunchCallbacks, StoppedError
 from suite.session.hosts.remote import Remote
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.listener import is_consequence
@@ -25,14 +25,14 @@ GRACE_S = 12.0  # JAX notices after ten seconds that a rank is gone
 
 
 @dataclass
-class Site:
+class HostGroup:
     """One or more hosts of a cluster. ``placement`` is how the ranks of one launch are dealt to them."""
 
     hosts: Sequence[Remote]
     placement: str = "pack"
 
     @property
-    def about(self) -> About:
+    def about(self) -> HostInfo:
         """What the first host said of itself, under the names of all."""
         return replace(self.hosts[0].about, name="+".join(host.about.name for host in self.hosts))
 
@@ -41,15 +41,13 @@ class Site:
         for host in self.hosts:
             host.prepare(workload)
 
-    def ready(self) -> None:
-        """Nothing is left to do."""
-
-    def launch(self, order: HostJob, log: Path, hear: Hear) -> Record:
+    def launch(self, order: HostJob, log: Path, callbacks: LaunchCallbacks) -> Record:
         """Run one launch, on as many hosts as its ranks need."""
-        counts = dealt(order.job.cell, [room(host.about, order.job.cell) for host in self.hosts], self.placement)
+        cell = order.job.cell
+        counts = assign_ranks(cell, [rank_capacity(host.about, cell) for host in self.hosts], self.placement)
         if len(counts) == 1:
-            return self.hosts[0].launch(order, log, hear)
-        return _Spread(self.hosts[: len(counts)], counts, order, log, hear).run()
+            return self.hosts[0].launch(order, log, callbacks)
+        return MultiHostLaunch(self.hosts[: len(counts)], counts, order, log, callbacks).run()
 
     def close(self) -> None:
         """End the processes of all hosts."""
@@ -57,12 +55,12 @@ class Site:
             host.close()
 
 
-def room(about: About, cell: Cell) -> int:
+def rank_capacity(about: HostInfo, cell: Cell) -> int:
     """For how many ranks of a cell a host has room, each of which takes its cores where there are no GPUs."""
     return about.devices if about.gpu else about.devices // (cell.cores or 1)
 
 
-def dealt(cell: Cell, devices: Sequence[int], placement: str) -> list[int]:
+def assign_ranks(cell: Cell, devices: Sequence[int], placement: str) -> list[int]:
     """How many ranks each host gets; those that get none are left out.
 
     A cell that no hosts together have devices for goes to the first one, which says so.
@@ -86,17 +84,12 @@ def dealt(cell: Cell, devices: Sequence[int], placement: str) -> list[int]:
     return [count for count in counts if count]
 
 
-def prepare(hosts: Sequence[Host], workloads: Sequence[str], launches: bool) -> None:
-    """Get the data ready on all hosts at once, and if there are ``launches`` to be made, the rest.
-
-    Raises `DataError`, or `LaunchError` where hosts have different data.
-    """
+def prepare(hosts: Sequence[Host], workloads: Sequence[str]) -> None:
+    """Get the data ready on all hosts at once. Raises `DataError`, or `LaunchError` where hosts have different data."""
 
     def on(host: Host) -> None:
         for workload in workloads:
             host.prepare(workload)
-        if launches:
-            host.ready()
 
     try:
         if len(hosts) == 1:  # in this thread, whose prints and interrupts are the caller's
@@ -106,7 +99,7 @@ def prepare(hosts: Sequence[Host], workloads: Sequence[str], launches: bool) -> 
                 list(pool.map(on, hosts))
     except HostLostError as error:
         raise LaunchError(f"{error}, while it prepared the data; try again") from None
-    members = [member for host in hosts if isinstance(host, Site) for member in host.hosts]
+    members = [member for host in hosts if isinstance(host, HostGroup) for member in host.hosts]
     for workload in workloads:
         by_digest = {member.data[workload]: member.name for member in members}
         if len(by_digest) > 1:
@@ -117,14 +110,14 @@ def prepare(hosts: Sequence[Host], workloads: Sequence[str], launches: bool) -> 
 
 
 @dataclass
-class _Spread:
+class MultiHostLaunch:
     """One launch whose ranks are on several hosts."""
 
     hosts: Sequence[Remote]
     counts: Sequence[int]
     order: HostJob
     log: Path
-    hear: Hear
+    callbacks: LaunchCallbacks
 
     def run(self) -> Record:
         """Start all parts, wait for all, and make one record of theirs. Raises what a host raised."""
@@ -156,7 +149,7 @@ class _Spread:
 
         progress = (lambda _: None) if at else self.messages.put
         try:
-            self.ended.put((at, host.launch(order, log, Hear(progress, tick))))
+            self.ended.put((at, host.launch(order, log, LaunchCallbacks(progress, tick))))
         except BaseException as error:  # whatever it is, the thread that waits must know
             self.ended.put((at, error))
 
@@ -166,8 +159,8 @@ class _Spread:
         grace_s = float("inf")
         while len(ended) < len(self.hosts):
             while not self.messages.empty():
-                self.hear.progress(self.messages.get())
-            self.hear.tick()
+                self.callbacks.progress(self.messages.get())
+            self.callbacks.tick()
             try:
                 ended.append(self.ended.get(timeout=0.5))
             except queue.Empty:

@@ -35,7 +35,7 @@ GUARD, END = CALL + "guard(*sys.argv[2:])", CALL + "end_here(sys.argv[2], sys.ar
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux shows POSIX shared memory
 END_WITHIN_S = 5.0  # a killed process may take this long to disappear, as the kernel frees its memory
-LOOKS = 2  # so often none is found, as a process that starts a program shows no environment for a moment
+EMPTY_SCANS = 2  # so often none is found, as a process that starts a program shows no environment for a moment
 
 NO_FILE = (errno.EMFILE, errno.ENFILE)
 
@@ -77,14 +77,14 @@ def end_here(tag: str, pids: Iterable[int] = ()) -> None:
     """Do the work of `end_processes` in this process. Raises OSError if it can open no file."""
     killed = {int(pid) for pid in pids}
     deadline, clean = time.monotonic() + END_WITHIN_S, 0
-    while clean < LOOKS and time.monotonic() < deadline:
+    while clean < EMPTY_SCANS and time.monotonic() < deadline:
         alive = _find_tagged(tag)
         for pid in alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         killed.update(alive)
         clean = 0 if alive else clean + 1
-        if clean < LOOKS:
+        if clean < EMPTY_SCANS:
             time.sleep(0.01)
     _clear_shared_memory(tag, killed)
     with contextlib.suppress(OSError):  # where the scratch folder's name is too long for sockets

@@ -27,11 +27,11 @@ from suite.record.handover.order import HostJob
 from suite.record.parts.environment import machine
 from suite.record.record import Record
 from suite.session.formatting import duration
-from suite.session.hosts import Hear, Host
+from suite.session.hosts import Host, LaunchCallbacks
 from suite.session.launches import batch_finder
 from suite.session.launches.batch_finder import Fit
 from suite.session.launches.settings import Settings
-from suite.session.observers.observer import Observer
+from suite.session.observers import Observer
 from workloads.registry import folder_of
 
 
@@ -79,7 +79,8 @@ class Launcher:
 
             due = job.cell not in self._proved or number % REPEAT == drawn_launch(cell, settings.seed)
             job = replace(job, whole=due and job.plan != batch_finder.PLAN)  # tries are not kept
-            record = self.host.launch(HostJob(job, deadline_s), log, Hear(progress, tick, self.observers.watch))
+            callbacks = LaunchCallbacks(progress, tick, self.observers.watch)
+            record = self.host.launch(HostJob(job, deadline_s), log, callbacks)
             if record.outcome.ok and job.whole:
                 self._proved.add(job.cell)
             if cell.batch == AUTO:
@@ -98,7 +99,7 @@ class Launcher:
         log = self._checkpoint(cell, WARM_UP).with_suffix(".log")
         job = replace(self._job(cell, WARM_UP, plan), whole=False)
         order = HostJob(job, self.settings.deadline_s or LONGEST_S)
-        return self.host.launch(order, log, Hear(state.progress, state.tick))
+        return self.host.launch(order, log, LaunchCallbacks(state.progress, state.tick))
 
     def _job(self, cell: Cell, number: int, plan: Plan) -> Job:
         """What a worker is asked for, but for what only some launches need."""

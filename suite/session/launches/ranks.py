@@ -7,9 +7,13 @@ import os
 import re
 import secrets
 import socket
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 from suite.catalog.devices import has_gpu
+from suite.catalog.settings import COMPACT, SPREAD
 from suite.plan.cell import Cell
 from suite.plan.settings.strategies import SERVER, has_server, why_not_measured
 from suite.record.handover.job import Job
@@ -28,8 +32,6 @@ from suite.record.handover.variables import (
 from suite.record.parts.environment import own_cores, usable_cores
 from suite.record.record import Record
 from suite.session.launches.namespace import NamespaceError, own_network
-from suite.session.launches.network import interface_of
-from suite.session.launches.placement import place
 
 HOST = "127.0.0.1"
 
@@ -142,3 +144,82 @@ def _list_devices() -> list[str] | None:
     """The devices that CUDA_VISIBLE_DEVICES shows; None where it is not set."""
     variable = os.environ.get("CUDA_VISIBLE_DEVICES")
     return None if variable is None else [name for name in variable.split(",") if name]
+
+
+#: The variable in which SLURM tells a task the address of the host that called ``srun``.
+CALLER = "SLURM_LAUNCH_NODE_IPADDR"
+
+
+def own_address(variables: Mapping[str, str] = os.environ) -> str:
+    """The address of this host: that of the interface that ``SUITE_INTERFACE`` names, else ``SUITE_ADDRESS``, else the
+    one by which it reaches the host that started it, else the one that its name leads to.
+
+    Raises ValueError for an interface that this host does not have, and OSError if its name leads nowhere.
+    """
+    if interface := variables.get(INTERFACE):
+        addresses = _addresses()
+        if interface not in addresses:
+            raise ValueError(f"{INTERFACE} is {interface!r}; this host has {', '.join(sorted(addresses))}")
+        return addresses[interface]
+    if address := variables.get(ADDRESS):
+        return address
+    return towards(variables[CALLER]) if variables.get(CALLER) else socket.gethostbyname(socket.gethostname())
+
+
+def towards(other: str) -> str:
+    """The address by which this host reaches another one; nothing is sent. Raises OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((other, 9))
+        return str(probe.getsockname()[0])
+
+
+def interface_of(address: str) -> str:
+    """The network interface of this host that has an address; empty if none has it."""
+    return next((name for name, own in _addresses().items() if own == address), "")
+
+
+def _addresses() -> dict[str, str]:
+    """The IPv4 address of each network interface of this host, its first."""
+    every = psutil.net_if_addrs().items()
+    return {
+        name: next(each.address for each in addresses if each.family == socket.AF_INET)
+        for name, addresses in every
+        if any(each.family == socket.AF_INET for each in addresses)
+    }
+
+
+TOPOLOGY = Path("/sys/devices/system/cpu")
+
+
+def place(cores: Sequence[int], bind: str, count: int = 0) -> list[int]:
+    """The cores that may be used, in the order in which they are taken.
+
+    ``compact`` has both hardware threads of a core before the next core, one socket after the other. ``spread`` has the
+    first thread of each core, the sockets in turn, and the further threads only for a ``count`` beyond these. Linux
+    tells where a core lies; elsewhere each is one of its own.
+    """
+    places = {core: _place(core) for core in cores}
+    if bind == COMPACT:
+        return sorted(cores, key=lambda core: (*places[core], core))
+    if bind != SPREAD:
+        return list(cores)
+    threads: dict[tuple[int, int], int] = {}
+    sockets: dict[tuple[int, int], int] = {}
+    order = {}
+    for core in sorted(cores, key=lambda core: (*places[core], core)):
+        socket, _ = place_of = places[core]
+        thread = threads[place_of] = threads.get(place_of, -1) + 1
+        number = sockets[socket, thread] = sockets.get((socket, thread), -1) + 1
+        order[core] = thread, number, socket
+    spread = sorted(cores, key=order.__getitem__)
+    first = [core for core in spread if order[core][0] == 0]
+    return spread if count > len(first) else first
+
+
+def _place(core: int) -> tuple[int, int]:
+    """The socket of a core, and its physical core there."""
+    folder = TOPOLOGY / f"cpu{core}" / "topology"
+    try:
+        return int((folder / "physical_package_id").read_text()), int((folder / "core_id").read_text())
+    except (OSError, ValueError):
+        return 0, core

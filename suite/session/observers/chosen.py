@@ -12,7 +12,7 @@ from suite.export.live import HOST, Live
 from suite.export.target import ExportError, abouts, target
 from suite.plan.command.common import Option, option
 from suite.record.text import clean
-from suite.session.observers.observer import Observers
+from suite.session.observers import Observers
 from suite.session.observers.tracker import Tracker
 
 PORTS = 65_535

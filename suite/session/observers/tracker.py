@@ -24,7 +24,7 @@ from suite.record.record import Record
 from suite.record.text import clean
 from suite.session.formatting import count_launches
 from suite.session.launches.launch import ROOT
-from suite.session.observers.observer import Observer
+from suite.session.observers import Observer
 
 #: Seconds that an answer may take: the first one, with the library's import, then each, then the last one.
 BEGIN_S, LAUNCH_S, END_S = 40.0, 20.0, 20.0

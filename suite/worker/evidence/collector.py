@@ -24,11 +24,11 @@ from suite.plan.cell import USUAL_COMPILE
 from suite.record.handover.job import Job
 from suite.record.parts.evidence import Identity, Last, Recomputed
 from suite.worker.evidence import answers as answering
-from suite.worker.evidence.draws import draws
 from suite.worker.evidence.fingerprint import (
     BATCH,
     SEED,
     at_proof_rate,
+    draws,
     movement,
     take_fingerprint,
     take_float64_fingerprint,
@@ -39,9 +39,9 @@ from suite.worker.evidence.replay import FP16_STEPS, LAST_STEPS, Replay
 from suite.worker.evidence.scored import Again
 from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.launch.counting_loader import CountingLoader
 from suite.worker.launch.inference import Answers
 from suite.worker.launch.outcome import check
+from suite.worker.loaders import CountingLoader
 from workloads.data.augment import Batches, batches_digest
 from workloads.data.dataset import Array
 from workloads.weights import weights_digest

@@ -5,9 +5,15 @@ Runs in the worker, on the same step, loader and batches that are timed elsewher
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import math
+import os
+import re
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +25,6 @@ from suite.record.parts.history import Epoch, Ledger, TrainingHistory
 from suite.record.record import Phase, Window
 from suite.worker.distributed.process_group import ProcessGroup
 from suite.worker.distributed.ranks import ALONE, Ranks
-from suite.worker.launch import checkpoint
 from suite.worker.launch.outcome import DivergedError
 from workloads.data.augment import Batches, evaluation_batches
 from workloads.data.dataset import Array, DataSet
@@ -49,14 +54,14 @@ class Saved:
         self.arrays: dict[str, Any] = {}
         self.scores: tuple[Array, Array] | None = None  # of each test sample in the last evaluation
         try:
-            contents = checkpoint.read(self.path, self.key) if self.path else None
-        except checkpoint.CheckpointError as error:
+            contents = read_checkpoint(self.path, self.key) if self.path else None
+        except CheckpointError as error:
             sys.stderr.write(f"{error}; training starts anew\n")  # into the log
             contents = None
         found = ranks.gather(contents[0] if contents else None)
         if contents and all(progress == found[0] for progress in found):
             progress, arrays = contents
-            self.arrays = checkpoint.of_rank(arrays, ranks.rank)
+            self.arrays = of_rank(arrays, ranks.rank)
             self.epochs = [Epoch(**fields) for fields in progress["epochs"]]
             self.curve, self.resumed_at = progress["curve"], [*progress["resumed_at"], len(self.epochs)]
         self.own_step_s = [epoch.train_s / epoch.steps for epoch in self.epochs]
@@ -84,9 +89,9 @@ class Saved:
                 "curve": self.curve,
                 "resumed_at": self.resumed_at,
             }
-            arrays = checkpoint.of_all(training.checkpoint(), self.ranks)
+            arrays = of_all(training.checkpoint(), self.ranks)
             if not self.ranks.rank:
-                checkpoint.write(self.path, self.key, progress, arrays)
+                write_checkpoint(self.path, self.key, progress, arrays)
 
 
 def follow(
@@ -174,3 +179,79 @@ def scores(
         np.concatenate(arrays) for arrays in zip(*([a[:count] for a in each] for each, count in whole), strict=True)
     )
     return losses, correct
+
+
+DESCRIPTION = "description.json"
+
+#: How the names of arrays begin that another rank than 0 has otherwise.
+OF_RANK = "rank{}/"
+_RANKED = re.compile(r"rank\d+/")
+
+
+class CheckpointError(ValueError):
+    """A file that is no checkpoint of this training; one line that says why."""
+
+
+def write_checkpoint(path: Path, key: dict[str, Any], progress: dict[str, Any], arrays: dict[str, Array]) -> None:
+    """Save ``arrays`` and ``progress``; ``key`` identifies the training. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    text = json.dumps({"key": key, "told": progress}, sort_keys=True)
+    try:
+        with partial.open("wb") as file:
+            entries: dict[str, Any] = {DESCRIPTION: np.frombuffer(text.encode(), np.uint8), **arrays}
+            np.savez(file, **entries)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_checkpoint(path: Path, key: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Array]] | None:
+    """Returns the progress and the arrays, or None if there is no file.
+
+    Raises `CheckpointError` if the file is broken or belongs to another training.
+    """
+    if not path.exists():
+        return None
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        description = json.loads(arrays.pop(DESCRIPTION).tobytes())
+        saved_key, progress = description["key"], description["told"]
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{path.name} cannot be read: {error}") from None
+    own_key = json.loads(json.dumps(key))
+    if saved_key != own_key:
+        differing = sorted(name for name in {*saved_key, *own_key} if saved_key.get(name) != own_key.get(name))
+        raise CheckpointError(f"{path.name} is of another training: {', '.join(differing)} differ")
+    return progress, arrays
+
+
+def of_all(arrays: dict[str, Array], ranks: Ranks) -> dict[str, Array]:
+    """On rank 0 the arrays of all ranks: its own, and of each other rank those that differ from them.
+
+    Elsewhere this rank's own. All ranks call it.
+    """
+    if ranks.world == 1:
+        return arrays
+    digests = ranks.gather({name: hashlib.sha256(_bytes(array)).hexdigest() for name, array in arrays.items()})
+    differing = {name: arrays[name] for name in arrays if digests[ranks.rank].get(name) != digests[0].get(name)}
+    text = io.BytesIO()
+    np.savez(text, **differing)  # type: ignore[arg-type]
+    for rank, other in enumerate(ranks.gather_bytes(text.getvalue())):
+        with np.load(io.BytesIO(other), allow_pickle=False) as archive:
+            arrays = arrays | {OF_RANK.format(rank) + name: archive[name] for name in archive.files}
+    return arrays
+
+
+def of_rank(arrays: dict[str, Array], rank: int) -> dict[str, Array]:
+    """Undoes `of_all` for one rank."""
+    prefix = OF_RANK.format(rank)
+    shared = {name: array for name, array in arrays.items() if not _RANKED.match(name)}
+    return shared | {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _bytes(array: Array) -> bytes:
+    return f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()

@@ -14,7 +14,7 @@ import numpy as np
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.loaders import refuse, refuse_own, tuned_workers
+from suite.worker.loaders import Delivery, describe, refuse, refuse_own, tuned_workers
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
 
@@ -23,7 +23,7 @@ PREFETCH = 2  # batches that the pipeline keeps ready
 Put = Callable[[Any], Any]
 
 
-class Dali:
+class Dali(Delivery):
     """A DALI pipeline over `Batches`; ``take`` makes a framework's tensor of a DLPack-capable one on the GPU."""
 
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put, take: Put) -> None:
@@ -38,7 +38,7 @@ class Dali:
         refuse_own(source, "images", "tokens")
         images, gpu = source.form == "images", device == "cuda"
         side = source.split.inputs.shape[1]
-        batches = _images(source) if images else _tokens(source)
+        batches = _images(source) if images else (source[number] for number in itertools.count())
 
         @pipeline_def
         def pipeline() -> Any:
@@ -59,16 +59,7 @@ class Dali:
         self.pipeline = pipeline(prefetch_queue_depth=prefetch, **options)
         self.pipeline.build()
         self.put, self.take = put, take if gpu else None
-        self.settings = {
-            "kind": "nvidia.dali",
-            "workers": threads,
-            "prefetch": prefetch,
-            "pin_memory": gpu,
-            "cache": False,
-        }
-
-    def __iter__(self) -> Dali:
-        return self
+        self.settings = describe("nvidia.dali", threads, prefetch, pin_memory=gpu)
 
     def __next__(self) -> Any:
         outputs = [output.as_tensor() for output in self.pipeline.run()]
@@ -87,8 +78,3 @@ def _images(source: Batches) -> Iterator[tuple[Array, ...]]:
         chosen, plan = source.choose(number), source.plan(number // source.per_epoch)
         starts = np.stack([plan.rows[chosen], plan.columns[chosen]], axis=1) - np.int32(PAD)
         yield source.split.inputs[chosen], source.split.labels[chosen], starts, plan.flips[chosen].astype(np.int32)
-
-
-def _tokens(source: Batches) -> Iterator[tuple[Array, ...]]:
-    for number in itertools.count():
-        yield source[number]

@@ -16,7 +16,7 @@ from absl import flags
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.loaders import refuse, refuse_own, tuned_workers
+from suite.worker.loaders import Delivery, describe, refuse, refuse_own, tuned_workers
 from suite.worker.loaders.dali import Dali
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
@@ -28,7 +28,7 @@ ENDLESS = 2**40
 Put = Callable[[Any], Any]
 
 
-class Tuned:
+class Tuned(Delivery):
     """Grain over whole batches, read ahead by a thread or by worker processes; tuned, also put on a GPU ahead."""
 
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
@@ -50,16 +50,7 @@ class Tuned:
         self.ahead: deque[Any] = deque()
         for _ in range(AHEAD if tuned and device == "cuda" else 0):
             self.ahead.append(put(next(self.iterator)))
-        self.settings = {
-            "kind": "grain",
-            "workers": workers,
-            "prefetch": prefetch * max(1, workers),
-            "pin_memory": False,
-            "cache": bool(loader.cache),
-        }
-
-    def __iter__(self) -> Tuned:
-        return self
+        self.settings = describe("grain", workers, prefetch * max(1, workers), cache=bool(loader.cache))
 
     def __next__(self) -> Any:
         self.ahead.append(self.put(next(self.iterator)))
@@ -67,33 +58,26 @@ class Tuned:
 
     def close(self) -> None:
         """End threads and worker processes; grain's own can outlive the process that started them."""
-        close = getattr(self.iterator, "close", None)
-        if close:
+        if close := getattr(self.iterator, "close", None):
             close()
 
 
-class Naive:
+class Naive(Delivery):
     """A Python loop: sample by sample, stacked, put on the device."""
 
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
         del device
         refuse("JAX", cell.loader, "prefetch", "pin_memory", "cache")
         self.source, self.put, self.numbers = source, put, itertools.count()
-        self.settings = {"kind": "python", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": False}
-
-    def __iter__(self) -> Naive:
-        return self
+        self.settings = describe("python")
 
     def __next__(self) -> Any:
         number = next(self.numbers)
         samples = [self.source.sample(number, int(index)) for index in self.source.choose(number)]
         return self.put(tuple(np.stack(arrays) for arrays in zip(*samples, strict=True)))
 
-    def close(self) -> None:
-        """Nothing was started."""
 
-
-class Resident:
+class Resident(Delivery):
     """The data set on the device; gather, crop and flip in one jitted function there, with one plan per epoch."""
 
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
@@ -109,10 +93,7 @@ class Resident:
         }
         self.make = jax.jit(partial(makers[source.form], batch=source.batch))
         self.plan: Any = None
-        self.settings = {"kind": "resident", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": True}
-
-    def __iter__(self) -> Resident:
-        return self
+        self.settings = describe("resident", cache=True)
 
     def __next__(self) -> Any:
         start = self.number % self.source.per_epoch * self.source.batch
@@ -122,9 +103,6 @@ class Resident:
             self.plan = self.put((order, plan.rows, plan.columns, plan.flips))
         self.number += 1
         return self.make(self.data, self.plan, start)
-
-    def close(self) -> None:
-        """Nothing was started."""
 
 
 def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
@@ -140,9 +118,7 @@ KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident,
 
 
 def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
-    """Start the loader; ``put`` brings a host batch to the device. Raises `UnsupportedError` for what JAX lacks."""
-    if cell.loader.kind not in KINDS:
-        raise UnsupportedError(f"there is no {cell.loader.kind} loader for JAX here")
+    """Start the loader; ``put`` brings a host batch to the device. Raises `UnsupportedError`."""
     return KINDS[cell.loader.kind](cell, source, device, put)
 
 

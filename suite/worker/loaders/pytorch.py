@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.loaders import refuse, refuse_own, tuned_workers
+from suite.worker.loaders import Delivery, describe, refuse, refuse_own, tuned_workers
 from suite.worker.loaders.dali import Dali
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
@@ -53,7 +53,7 @@ class Samples(Dataset):
         return self.source.sample(*key)
 
 
-class Tuned:
+class Tuned(Delivery):
     """`DataLoader` over whole batches; page-locked memory where there is a GPU."""
 
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
@@ -77,16 +77,12 @@ class Tuned:
         self.iterator: Iterator[Any] = iter(self.loader)
         self.settings = _settings(self.loader, bool(loader.cache))
 
-    def __iter__(self) -> Tuned:
-        return self
-
     def __next__(self) -> Any:
         return self.put(next(self.iterator))
 
     def close(self) -> None:
         """End the worker processes."""
-        shutdown = getattr(self.iterator, "_shutdown_workers", None)
-        if shutdown:
+        if shutdown := getattr(self.iterator, "_shutdown_workers", None):
             shutdown()
 
 
@@ -103,7 +99,7 @@ class Naive(Tuned):
         self.settings = _settings(self.loader, False)
 
 
-class Resident:
+class Resident(Delivery):
     """The data set on the device, padded once; gather, crop and flip there, with one plan per epoch."""
 
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
@@ -117,10 +113,7 @@ class Resident:
         self.inputs = F.pad(inputs, (0, 0, PAD, PAD, PAD, PAD)) if self.images else inputs
         self.source, self.device, self.number = source, device, 0
         self.plan: list[torch.Tensor] = []
-        self.settings = {"kind": "resident", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": True}
-
-    def __iter__(self) -> Resident:
-        return self
+        self.settings = describe("resident", cache=True)
 
     def __next__(self) -> Any:
         start = self.number % self.source.per_epoch * self.source.batch
@@ -139,9 +132,6 @@ class Resident:
         column = columns[chosen, None] + torch.where(flips[chosen, None], side.flip(0), side)
         return self.inputs[chosen[:, None, None], row[:, :, None], column[:, None, :]], labels
 
-    def close(self) -> None:
-        """Nothing was started."""
-
 
 def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
     """NVIDIA DALI, whose tensors become PyTorch's."""
@@ -158,20 +148,13 @@ KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident,
 
 
 def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
-    """Start the loader; ``put`` brings a host batch to the device. Raises `UnsupportedError` for what PyTorch lacks."""
-    if cell.loader.kind not in KINDS:
-        raise UnsupportedError(f"there is no {cell.loader.kind} loader for PyTorch here")
+    """Start the loader; ``put`` brings a host batch to the device. Raises `UnsupportedError`."""
     return KINDS[cell.loader.kind](cell, source, device, put)
 
 
 def _settings(loader: DataLoader, cache: bool) -> dict[str, Any]:
-    return {
-        "kind": "torch.utils.data.DataLoader",
-        "workers": loader.num_workers,
-        "prefetch": (loader.prefetch_factor or 0) * loader.num_workers,
-        "pin_memory": loader.pin_memory,
-        "cache": cache,
-    }
+    workers, prefetch = loader.num_workers, (loader.prefetch_factor or 0) * loader.num_workers
+    return describe("torch.utils.data.DataLoader", workers, prefetch, pin_memory=loader.pin_memory, cache=cache)
 
 
 def _tensors(batch: tuple[Array, Array]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.frameworks.tensorflow.device import integers, place, place_array, synchronise
-from suite.worker.loaders import refuse, refuse_own, tuned_workers
+from suite.worker.loaders import Delivery, describe, refuse, refuse_own, tuned_workers
 from suite.worker.loaders.dali import Dali
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
@@ -27,7 +27,7 @@ Put = Callable[[Any], Any]
 _LEFT: list[Any] = []  # closed iterators, which must not be collected before the process ends
 
 
-class Tuned:
+class Tuned(Delivery):
     """`tf.data` over whole batches; tuned, it chooses its own threads and prefetches to a GPU."""
 
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
@@ -47,16 +47,8 @@ class Tuned:
         if tuned and device == "cuda":
             dataset = dataset.apply(tf.data.experimental.prefetch_to_device(place(device), AHEAD))
         self.iterator = iter(dataset)
-        self.settings = {
-            "kind": "tf.data",
-            "workers": "autotune" if tuned else workers,
-            "prefetch": "autotune" if loader.prefetch is None else loader.prefetch,
-            "pin_memory": False,
-            "cache": True,
-        }
-
-    def __iter__(self) -> Tuned:
-        return self
+        chosen = "autotune" if tuned else workers, "autotune" if loader.prefetch is None else loader.prefetch
+        self.settings = describe("tf.data", *chosen, cache=True)
 
     def __next__(self) -> Any:
         return self.put(next(self.iterator))
@@ -89,10 +81,10 @@ class Naive(Tuned):
 
             dataset = _epochs(source).unbatch().map(sample).batch(source.batch, drop_remainder=True)
         self.iterator = iter(dataset)
-        self.settings = {"kind": "tf.data", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": True}
+        self.settings = describe("tf.data", cache=True)
 
 
-class Resident:
+class Resident(Delivery):
     """The data set on the device; gather, crop and flip in one `tf.function` there, with one plan per epoch."""
 
     def __init__(self, cell: Cell, source: Batches, device: str, put: Put) -> None:
@@ -103,10 +95,7 @@ class Resident:
         with tf.device(place(device)):
             self.make = tf.function(_batch(source, device), jit_compile=device == "cuda")
         self.plan: list[tf.Tensor] = []
-        self.settings = {"kind": "resident", "workers": 0, "prefetch": 0, "pin_memory": False, "cache": True}
-
-    def __iter__(self) -> Resident:
-        return self
+        self.settings = describe("resident", cache=True)
 
     def __next__(self) -> Any:
         start = self.number % self.source.per_epoch * self.source.batch
@@ -116,9 +105,6 @@ class Resident:
                 self.plan = [place_array(array, self.device) for array in arrays]
             self.number += 1
             return self.make(*(array[start : start + self.source.batch] for array in self.plan))
-
-    def close(self) -> None:
-        """Nothing was started."""
 
 
 def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
@@ -138,12 +124,7 @@ KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident,
 
 
 def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
-    """Start the loader; ``put`` brings a host batch to the device.
-
-    Raises `UnsupportedError` for what TensorFlow lacks.
-    """
-    if cell.loader.kind not in KINDS:
-        raise UnsupportedError(f"there is no {cell.loader.kind} loader for TensorFlow here")
+    """Start the loader; ``put`` brings a host batch to the device. Raises `UnsupportedError`."""
     return KINDS[cell.loader.kind](cell, source, device, put)
 
 

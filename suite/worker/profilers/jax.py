@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import gzip
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from suite.worker.profilers import jax_rules, kernel_rules
-from suite.worker.profilers.hlo import Program, program
-from suite.worker.profilers.nvtx import nvtx_range
-from suite.worker.profilers.table import Recording
-from suite.worker.profilers.timeline import INPUT, LOADING, OTHER, STEPS, Event
-from suite.worker.profilers.trace import chrome_trace
+from suite.worker.profilers import rules, xla
+from suite.worker.profilers.table import Recording, chrome_trace
+from suite.worker.profilers.timeline import OTHER, Event, nvtx_range
 
 Loop = Callable[[int], None]
 
@@ -48,42 +43,27 @@ def record(
     finally:
         jax.profiler.stop_trace()
     (path,) = folder.glob("**/*.xplane.pb")
-    events = events_of(_read(path), program(training.jitted.as_text()))
+    events = events_of(_read(path), xla.program(training.jitted.as_text()))
     extra = {"memory.prof": jax.profiler.device_memory_profile()} if memory else {}
     return Recording(events, chrome_trace(events, "JAX"), _count(training), extra=extra)
 
 
-#: What the profiler wrote of one event: its plane, its thread or stream, name, begin and end, and what else it knows.
-Row = tuple[str, str, str, int, int, dict[str, Any]]
-
-
-def events_of(rows: Any, whole: Program) -> list[Event]:
+def events_of(rows: Any, whole: xla.Program) -> list[Event]:
     """The events of a profile of JAX, each with its category by the program that ran."""
-    known = cache(lambda name: _describe(name, whole))
-    # In a CUDA graph only the kernels' own names are left.
-    kernels = {re.sub(r"[.-]", "_", each): each for each in whole.instructions}
-    events: list[Event] = []
     ends: list[tuple[str, int]] = []  # instructions that run on after the call that started them
-    for plane, line, name, start, end, stats in rows:
-        on_gpu = plane.startswith("/device:GPU")
-        if on_gpu and not line.startswith("Stream"):
-            continue  # lines that the profiler derived from the streams
-        instruction = str(stats.get("hlo_op") or name)
-        if on_gpu and instruction not in whole.instructions:
-            instruction = kernels.get(name, instruction)
-        if name in (STEPS, LOADING):
-            events.append(Event(name, start, end, line, INPUT if name == LOADING else ""))
-        elif instruction in whole.instructions:
-            title, category, holds, moved = known(instruction)
-            device = "cuda" if on_gpu else "cpu"
-            events.append(Event(title, start, end, line, category, device, holds, moved))
-        elif name.startswith(ENDED) and name.removeprefix(ENDED) in whole.instructions:
-            ends.append((known(name.removeprefix(ENDED))[0], end))
-        elif on_gpu:
-            category = kernel_rules.category_of(name)
-            events.append(Event(name, start, end, line, category, "cuda", kernel_rules.kernel_contents(name)))
+
+    def other(row: xla.Row) -> Event | None:
+        plane, line, name, start, end, stats = row
+        if (ended := name.removeprefix(ENDED)) != name and ended in whole.instructions:
+            ends.append((xla.title(whole.instructions[ended]), end))
+        elif xla.is_gpu(plane):
+            category, holds = rules.category_of("kernel", name), rules.kernel_contents(name)
+            return Event(name, start, end, line, category, "cuda", holds)
         elif "hlo_op" in stats:
-            events.append(Event(name, start, end, line, OTHER))
+            return Event(name, start, end, line, OTHER)
+        return None
+
+    events = xla.events_of(rows, whole, other)
     return [*events, *rest_of_events(events, ends)]
 
 
@@ -126,19 +106,13 @@ def triad(device: str, elements: int) -> Callable[[int], None]:
     return run
 
 
-def _describe(name: str, whole: Program) -> tuple[str, str, tuple[str, ...], int | None]:
-    instruction = whole.instructions[name]
-    category = jax_rules.category_of(instruction, whole)
-    return jax_rules.title(instruction), category, jax_rules.holds(instruction), instruction.moved
-
-
 def _count(training: Any) -> float | None:
     """XLA's own count of a step's floating-point operations; it counts a loop's body once."""
     analysis = training.jitted.cost_analysis() or {}
     return float(analysis["flops"]) if analysis.get("flops", 0) > 0 else None
 
 
-def _read(path: Path) -> Iterator[Row]:
+def _read(path: Path) -> Iterator[xla.Row]:
     for plane in jax.profiler.ProfileData.from_file(str(path)).planes:
         for line in plane.lines:
             for event in line.events:

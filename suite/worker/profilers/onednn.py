@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
+from suite.worker.profilers.timeline import Event
+
 #: ``onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core,backward_weights,...,mb32_ic3oc128...,12.6``
 _LINE = re.compile(
     r"^(?:onednn|dnnl)_verbose,(?:v\d,)?(?:[\d.]+,)?primitive,exec,\w+,(?P<primitive>\w+),(?P<middle>.*),(?P<ms>[\d.e+-]+)\s*$"
@@ -18,6 +20,10 @@ _LINE = re.compile(
 #: Kinds of work, as parts of `Event.category`.
 DATA, WEIGHTS, FORWARD = "convolution input gradient", "convolution weight gradient", "convolution forward"
 LAYOUT = "copy and layout change"
+
+#: The operators that are divided.
+GRADIENTS = ("aten::convolution_backward", "aten::mkldnn_convolution_backward")
+FORWARDS = ("aten::mkldnn_convolution", "mkldnn::_convolution_pointwise")
 
 _KINDS = {"backward_data": DATA, "backward_weights": WEIGHTS}
 
@@ -56,3 +62,21 @@ def shares_of(output: str) -> tuple[dict[str, float], dict[str, float]]:
 def _normalise(times: dict[str, float]) -> dict[str, float]:
     total = sum(times.values())
     return {kind: spent / total for kind, spent in times.items() if spent} if total else {}
+
+
+def divide_convolutions(events: list[Event], forward: dict[str, float], backward: dict[str, float]) -> list[Event]:
+    """The events with oneDNN's convolutions divided into one event per category, in shares of their time."""
+    found: list[Event] = []
+    for event in events:
+        shares = backward if event.name in GRADIENTS else forward if event.name in FORWARDS else {}
+        if not shares:
+            found.append(event)
+            continue
+        at = float(event.start)
+        for category, share in shares.items():
+            end = at + share * (event.end - event.start)
+            name = f"{event.name} ({category.removeprefix('convolution ')} by oneDNN)"
+            moved = None if event.bytes is None else round(event.bytes * share)
+            found.append(event._replace(name=name, start=round(at), end=round(end), category=category, bytes=moved))
+            at = end
+    return found

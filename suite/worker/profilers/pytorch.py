@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,16 +18,24 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from suite.record.parts.profile import SPLIT
-from suite.worker.profilers import kernel_rules, onednn
-from suite.worker.profilers.pytorch_rules import OUTER, category_of, moved_bytes
+from suite.worker.profilers import onednn, rules
 from suite.worker.profilers.table import Recording
 from suite.worker.profilers.timeline import BACKWARD, FORWARD, INPUT, LOADING, OVERHEAD, STEPS, UPDATE, Event
 
 Loop = Callable[[int], None]
 
-#: The operators that `onednn` divides.
-GRADIENTS = ("aten::convolution_backward", "aten::mkldnn_convolution_backward")
-FORWARDS = ("aten::mkldnn_convolution", "mkldnn::_convolution_pointwise")
+#: Operators whose inner operators count as theirs, and the category of these.
+OUTER = {
+    "aten::dropout": "random numbers and dropout",
+    "Optimizer.step": "optimizer",
+    "Optimizer.zero_grad": "optimizer",
+}
+
+#: Bytes of an element by the names that the profiler gives to types.
+SIZES = {
+    "float": 4, "double": 8, "c10::BFloat16": 2, "c10::Half": 2, "int": 4, "long int": 8, "long": 8, "short": 2,
+    "unsigned char": 1, "signed char": 1, "bool": 1,
+}  # fmt: skip
 
 
 @contextmanager
@@ -67,9 +77,9 @@ def record(
         torch.cuda.memory._record_memory_history(enabled=None)
         extra["memory.pickle"] = (folder / "memory.pickle").read_bytes()
     split = ""
-    if not on_cuda and any(event.name in GRADIENTS for event in events):
+    if not on_cuda and any(event.name in onednn.GRADIENTS for event in events):
         forward, backward = onednn.shares_of(_verbose(loop))
-        events, split = divide_convolutions(events, forward, backward), SPLIT if backward else ""
+        events, split = onednn.divide_convolutions(events, forward, backward), SPLIT if backward else ""
     text = json.dumps(trace, separators=(",", ":")).encode()
     return Recording(events, gzip.compress(text, compresslevel=3), _count(training, batch), split, extra)
 
@@ -90,8 +100,8 @@ def events_of(trace: dict[str, Any]) -> list[Event]:
         name, kind, thread = str(row["name"]), row["cat"], f"{row.get('pid')}/{row.get('tid')}"
         start, end = round(row["ts"] * 1000), round((row["ts"] + row["dur"]) * 1000)
         if kind in _DEVICE:
-            device, holds = kernel_rules.category_of(f"{kind} {name}"), kernel_rules.kernel_contents(name)
-            events.append(Event(name, start, end, f"cuda {thread}", device, "cuda", holds))
+            category, holds = rules.category_of("kernel", f"{kind} {name}"), rules.kernel_contents(name)
+            events.append(Event(name, start, end, f"cuda {thread}", category, "cuda", holds))
             continue
         if name == STEPS:
             events.append(Event(name, start, end, thread, ""))
@@ -99,7 +109,7 @@ def events_of(trace: dict[str, Any]) -> list[Event]:
         lenders = outer.setdefault(thread, [])
         while lenders and lenders[-1][0] <= row["ts"]:
             lenders.pop()
-        category = INPUT if name == LOADING else OVERHEAD if kind == "cuda_runtime" else category_of(name)
+        category = INPUT if name == LOADING else OVERHEAD if kind == "cuda_runtime" else rules.pytorch_category(name)
         if lent := OUTER.get(name.partition("#")[0], INPUT if name == LOADING else ""):
             lenders.append((row["ts"] + row["dur"], lent))
         if not category or "Synchronize" in name:
@@ -107,7 +117,7 @@ def events_of(trace: dict[str, Any]) -> list[Event]:
         if lenders and category != OVERHEAD:
             category = lenders[-1][1]
         moved = moved_bytes(name, row.get("args", {})) if category not in (OVERHEAD, INPUT) else None
-        events.append(Event(name, start, end, thread, category, "cpu", kernel_rules.kernel_contents(name), moved))
+        events.append(Event(name, start, end, thread, category, "cpu", rules.kernel_contents(name), moved))
     return events
 
 
@@ -118,22 +128,53 @@ _DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _KINDS = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", *_DEVICE)
 
 
-def divide_convolutions(events: list[Event], forward: dict[str, float], backward: dict[str, float]) -> list[Event]:
-    """The events with oneDNN's convolutions divided into one event per category, in shares of their time."""
-    found: list[Event] = []
-    for event in events:
-        shares = backward if event.name in GRADIENTS else forward if event.name in FORWARDS else {}
-        if not shares:
-            found.append(event)
-            continue
-        at = float(event.start)
-        for category, share in shares.items():
-            end = at + share * (event.end - event.start)
-            name = f"{event.name} ({category.removeprefix('convolution ')} by oneDNN)"
-            moved = None if event.bytes is None else round(event.bytes * share)
-            found.append(event._replace(name=name, start=round(at), end=round(end), category=category, bytes=moved))
-            at = end
+def moved_bytes(name: str, arguments: dict[str, Any]) -> int | None:
+    """Bytes that an operator reads and writes, by the shapes and types of its arguments; None where they are unknown.
+
+    The profiler does not tell shapes of results. That of a convolution and of a matrix product follow from the
+    operands, a gradient has the shape of its operand, and anything else is taken to be as large as its largest operand.
+    """
+    tensors = _tensors(arguments)
+    if not tensors:
+        return None
+    shapes, sizes = [dims for dims, _ in tensors], [math.prod(dims) * SIZES[kind] for dims, kind in tensors]
+    element = SIZES[tensors[0][1]]
+    bare = name.removeprefix("aten::")
+    if bare.endswith("_") or "fused" in bare:  # in place; an optimizer also writes its parameters and state
+        return sum(sizes) + (sum(sizes) if "fused" in bare else sizes[0])
+    if "backward" in bare and "conv" in bare and len(sizes) >= 3:
+        return sum(sizes) + sizes[1] + sizes[2]
+    if "conv" in bare and len(shapes) >= 2 and len(shapes[0]) == len(shapes[1]) >= 3:
+        return sum(sizes) + _count_convolved(shapes[0], shapes[1], arguments) * element
+    if bare in ("mm", "addmm"):
+        left, right = shapes[-2:]
+        return sum(sizes) + (left[0] * right[-1] * element if left and right else 0)
+    return sum(sizes) + max(sizes)
+
+
+def _tensors(arguments: dict[str, Any]) -> list[tuple[list[int], str]]:
+    """Shapes and types of all tensors among the arguments, those in lists too."""
+    found: list[tuple[list[int], str]] = []
+    for dims, kind in zip(arguments.get("Input Dims", ()), arguments.get("Input type", ()), strict=False):
+        if kind in SIZES and all(isinstance(size, int) for size in dims):
+            found.append((dims, kind))
+        elif kind == "TensorList":
+            found += [(each, "float") for each in dims if isinstance(each, list)]
     return found
+
+
+def _count_convolved(images: list[int], kernel: list[int], arguments: dict[str, Any]) -> int:
+    """Elements of a convolution's result; by padding and stride where the profiler tells them."""
+    lists = [text for text in arguments.get("Concrete Inputs", ()) if re.fullmatch(r"\[\d+(, \d+)*\]", str(text))]
+    numbers = [[int(number) for number in text[1:-1].split(", ")] for text in lists]
+    spatial = len(images) - 2
+    fitting = [each for each in numbers if len(each) == spatial]
+    padding, stride = (fitting[0], fitting[1]) if len(fitting) >= 2 else ([0] * spatial, [1] * spatial)
+    sides = [
+        (side + 2 * pad - size) // step + 1
+        for side, size, pad, step in zip(images[2:], kernel[2:], padding, stride, strict=True)
+    ]
+    return images[0] * kernel[0] * math.prod(sides)
 
 
 def code(training: Any, batch: Any) -> dict[str, bytes]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +20,9 @@ NAME_KEPT = 72
 
 #: The sum of the categories may be off the timed step by this share before a note has to say why.
 AGREES = 0.1
+
+#: Events that are written into a trace; so many are read in a few seconds.
+EVENTS_MOST = 200_000
 
 #: Digits that are kept of a time.
 DIGITS = 4
@@ -121,6 +126,29 @@ def shorten(name: str) -> str:
     """A name of at most `NAME_KEPT` letters; of a longer one, the end, which tells operations apart."""
     name = "".join(letter if letter.isprintable() else "?" for letter in name) or OTHER
     return name if len(name) <= NAME_KEPT else f"...{name[3 - NAME_KEPT :]}"
+
+
+def chrome_trace(events: list[Event], process: str) -> bytes:
+    """The first events in the format of Chrome's trace viewer, which ui.perfetto.dev reads too, as gzip'd JSON."""
+    first = sorted(events, key=lambda event: event.start)[:EVENTS_MOST]
+    threads = {thread: number for number, thread in enumerate(dict.fromkeys(event.thread for event in first), 1)}
+    start = first[0].start if first else 0
+    rows: list[dict[str, object]] = [
+        {"ph": "M", "name": "thread_name", "pid": 1, "tid": number, "args": {"name": thread}}
+        for thread, number in threads.items()
+    ]
+    rows.append({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": process}})
+    for event in first:
+        arguments = {"category": event.category or "(the suite's own span)"}
+        arguments |= {"holds": ", ".join(event.holds)} if event.holds else {}
+        rows.append(
+            {
+                "ph": "X", "cat": event.category or "suite", "name": event.name, "pid": 1, "tid": threads[event.thread],
+                "ts": (event.start - start) / 1e3, "dur": (event.end - event.start) / 1e3, "args": arguments,
+            }
+        )  # fmt: skip
+    left_out = {"eventsLeftOut": len(events) - len(first)} if len(events) > len(first) else {}
+    return gzip.compress(json.dumps({"traceEvents": rows, **left_out}).encode(), compresslevel=3)
 
 
 def _round(number: float) -> float:

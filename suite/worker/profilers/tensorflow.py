@@ -6,28 +6,35 @@ import gzip
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from suite.worker.profilers import jax_rules, kernel_rules, tensorflow_rules
-from suite.worker.profilers.hlo import Program, program
-from suite.worker.profilers.nvtx import nvtx_range
-from suite.worker.profilers.table import Recording
-from suite.worker.profilers.timeline import INPUT, LOADING, OTHER, OVERHEAD, STEPS, Event
-from suite.worker.profilers.trace import chrome_trace
+from suite.worker.profilers import rules, xla
+from suite.worker.profilers.table import Recording, chrome_trace
+from suite.worker.profilers.timeline import OTHER, OVERHEAD, Event, nvtx_range
 
 Loop = Callable[[int], None]
 
 #: Threads that work ahead for tf.data: their operations are no part of the step.
 AHEAD = re.compile(r"^tf_data")
-#: The work of the executor between operations. Those that it has found to be cheap have no event and are in it too.
-DISPATCH = "ExecutorState::Process"
+#: What the executor does besides operations. Those that it has found to be cheap have no event and are in its own.
+BESIDES = {
+    OVERHEAD: "(the executor, and operations that it takes to be cheap)",
+    "communication": "(collective operations)",
+}
+#: An operation's event: its name, its type, and its shapes where the profiler was asked for details.
+OPERATION = re.compile(r"^(?P<name>[\w./\-]+):(?P<type>_?[A-Z]\w*)(?:#.*)?$")
+#: Layers of a loop's name that only say how Keras and the executor nest it.
+_NOISE = re.compile(
+    r"gradient_tape/|sequential(_\d+)*/|functional(_\d+)*/|while/body/_\d+/|while/\w*/?while_grad/body/_\d+/|gradients/"
+)
 #: The share of a loop's matrix products that a profile has to hold.
 PRODUCTS_LEAST = 0.95
 #: What the executor puts in front of an operation inside of a loop's body.
@@ -58,58 +65,38 @@ def record(
         graph = training.function.get_concrete_function(*batch).graph
         moved = moved_bytes(graph)
         check_products([name for plane, _, name, *_ in rows if plane.startswith("/host")], graph.as_graph_def())
-    events = events_of(rows, program(text) if text else None, moved)
+    events = events_of(rows, xla.program(text) if text else None, moved)
     del memory  # the profiler's own file holds the allocator's events of a GPU; on a CPU there are none
     return Recording(events, chrome_trace(events, "TensorFlow"), None if text else _count(training, batch))
 
 
-#: What the profiler wrote of one event: its plane, its thread or stream, name, begin and end, and what else it knows.
-Row = tuple[str, str, str, int, int, dict[str, Any]]
-
-
-def events_of(rows: Any, whole: Program | None = None, moved_by: dict[str, int] | None = None) -> list[Event]:
+def events_of(
+    rows: Iterable[xla.Row], whole: xla.Program | None = None, moved_by: Mapping[str, int] = MappingProxyType({})
+) -> list[Event]:
     """The events of a profile of TensorFlow, each with its category.
 
     ``whole`` is the program where XLA compiled the step, ``moved_by`` the bytes that each operation moves.
     """
     known = cache(_describe)
-    instructions = whole.instructions if whole else {}
-    events: list[Event] = []
-    for plane, line, name, start, end, stats in rows:
-        on_gpu = plane.startswith("/device:GPU")
-        if on_gpu:
-            if line.startswith("Stream"):
-                events.append(_kernel((plane, line, name, start, end, stats), whole))
-            continue
-        if AHEAD.search(line):
-            continue
-        instruction = str(stats.get("hlo_op") or name)
-        if name in (STEPS, LOADING):
-            events.append(Event(name, start, end, line, INPUT if name == LOADING else ""))
-        elif whole and instruction in instructions:
-            found = instructions[instruction]
-            category = jax_rules.category_of(found, whole)
-            title, holds = jax_rules.title(found), jax_rules.holds(found)
-            events.append(Event(title, start, end, line, category, "cpu", holds, found.moved))
-        elif name == DISPATCH:
-            events.append(Event("(the executor, and operations that it takes to be cheap)", start, end, line, OVERHEAD))
-        elif tensorflow_rules.COLLECTIVE.match(name):
-            events.append(Event("(collective operations)", start, end, line, "communication"))
-        elif operation := tensorflow_rules.OPERATION.match(name):
+
+    def other(row: xla.Row) -> Event | None:
+        _, line, name, start, end, _ = row
+        if besides := rules.category_of("event", name, ""):
+            return Event(BESIDES[besides], start, end, line, besides)
+        if operation := OPERATION.match(name):
             title, category, holds = known(operation["name"], operation["type"])
-            events.append(
-                Event(
-                    title,
-                    start,
-                    end,
-                    line,
-                    category,
-                    "cpu",
-                    holds,
-                    (moved_by or {}).get(_LOOP.sub("", operation["name"])),
-                )
-            )
-    return events
+            moved = moved_by.get(_LOOP.sub("", operation["name"]))
+            return Event(title, start, end, line, category, "cpu", holds, moved)
+        return None
+
+    events: list[Event] = []
+    host: list[xla.Row] = []
+    for row in rows:
+        if not xla.is_gpu(row[0]):
+            host += [] if AHEAD.search(row[1]) else [row]
+        elif row[1].startswith("Stream"):
+            events.append(_kernel(row, whole))
+    return events + xla.events_of(host, whole, other)
 
 
 def moved_bytes(graph: Any) -> dict[str, int]:
@@ -139,7 +126,7 @@ def check_products(names: list[str], definition: Any) -> None:
     """
     loops: dict[str, Counter[tuple[str, str]]] = {}
     for name in names:
-        found = tensorflow_rules.OPERATION.match(name)
+        found = OPERATION.match(name)
         if found and (inside := _LOOP.match(found["name"])) and inside[1] == "body":
             own = found["name"][inside.end() :]
             loops.setdefault(inside[0], Counter())[own, found["type"]] += 1
@@ -170,7 +157,7 @@ def _bodies(definition: Any) -> list[dict[str, str]]:
 
 
 def _is_product(name: str, kind: str) -> bool:
-    return tensorflow_rules.category_of(name, kind) == "matrix product"
+    return rules.tensorflow_category(name, kind) == "matrix product"
 
 
 def code(training: Any, batch: Any) -> dict[str, bytes]:
@@ -216,28 +203,28 @@ def _count(training: Any, batch: Any) -> float | None:
 
 
 def _describe(name: str, kind: str) -> tuple[str, str, tuple[str, ...]]:
-    category = tensorflow_rules.category_of(name, kind)
-    return tensorflow_rules.title(name, kind), category, tensorflow_rules.holds(name, kind)
+    """A title for people, the category, and what a fused operation holds: ``conv1a/Relu`` ends with the activation."""
+    bare, kept = rules.bare_type(kind), _NOISE.sub("", name).split("/")
+    backward = "gradient of " if "gradient_tape/" in name else ""
+    holds: tuple[str, ...] = ()
+    if bare.startswith(("Fused", "PadFused")):
+        holds = bare.removeprefix("Pad").removeprefix("Fused"), name.rpartition("/")[2]
+    elif "WithBias" in bare:
+        holds = bare.replace("WithBias", ""), "BiasAddGrad"
+    return f"{bare}: {backward}{'/'.join(kept[-3:])}", rules.tensorflow_category(name, kind), holds
 
 
-def _kernel(row: Row, whole: Program | None) -> Event:
+def _kernel(row: xla.Row, whole: xla.Program | None) -> Event:
     """A kernel on a GPU: by its instruction, by the operation that launched it, or by its own name."""
     _, line, name, start, end, stats = row
     instruction = whole.instructions.get(str(stats.get("hlo_op"))) if whole else None
-    category = jax_rules.category_of(instruction, whole) if instruction and whole else OTHER
-    operation = tensorflow_rules.OPERATION.match(str(stats.get("tf_op") or stats.get("name") or ""))
-    own = kernel_rules.category_of(name)
+    category = xla.category_of(instruction, whole) if instruction and whole else OTHER
+    operation = OPERATION.match(str(stats.get("tf_op") or stats.get("name") or ""))
+    own = rules.category_of("kernel", name)
     if category == OTHER and own in (OTHER, "element-wise") and operation:
-        category = tensorflow_rules.category_of(operation["name"], operation["type"])
-    return Event(
-        name,
-        start,
-        end,
-        line,
-        category if category not in (OTHER, OVERHEAD) else own,
-        "cuda",
-        kernel_rules.kernel_contents(name),
-    )
+        category = rules.tensorflow_category(operation["name"], operation["type"])
+    category = category if category not in (OTHER, OVERHEAD) else own
+    return Event(name, start, end, line, category, "cuda", rules.kernel_contents(name))
 
 
 def _results(node: Any) -> int | None:
@@ -255,7 +242,7 @@ def _results(node: Any) -> int | None:
     return width * elements
 
 
-def _read(path: Path) -> Iterator[Row]:
+def _read(path: Path) -> Iterator[xla.Row]:
     space = xplane_pb2.XSpace()
     space.ParseFromString(path.read_bytes())
     for plane in space.planes:

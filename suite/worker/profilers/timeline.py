@@ -7,8 +7,11 @@ that passed.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from statistics import median
 from typing import NamedTuple
 
@@ -20,6 +23,9 @@ OVERHEAD, INPUT, IDLE, OTHER = "host and launch overhead", "input pipeline", "id
 #: Names of the spans that the suite itself puts into a trace: all steps with the fence after them, and parts of a step.
 STEPS, STEP, LOADING = "suite: steps", "suite: step", "suite: input"
 FORWARD, BACKWARD, UPDATE = "suite: forward", "suite: backward", "suite: update"
+
+#: The names of NVIDIA's library, the newer one first.
+LIBRARIES = ("libnvtx3interop.so", "libnvToolsExt.so.1")
 
 #: So many threads work at once if they do so for this share of the time.
 AT_ONCE = 0.01
@@ -178,6 +184,25 @@ def _gap(running: Iterable[Event], on_cuda: bool) -> Event:
     return Event("(no operation ran)", 0, 0, "", OVERHEAD)
 
 
-def within(event: Event, spans: Iterable[tuple[Nanoseconds, Nanoseconds]]) -> bool:
-    """Whether an event began in one of the spans."""
-    return any(start <= event.start < end for start, end in spans)
+@contextmanager
+def nvtx_range(name: str) -> Iterator[None]:
+    """An NVTX range of this thread, which Nsight Systems shows; nothing where NVIDIA's library is not found."""
+    library = _library()
+    if library is None:
+        yield
+        return
+    library.nvtxRangePushA(name.encode())
+    try:
+        yield
+    finally:
+        library.nvtxRangePop()
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    for name in LIBRARIES:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    return None

@@ -14,7 +14,7 @@ import pytest
 
 from suite.record.record import Record, Window
 from suite.worker.launch import measure, phases
-from suite.worker.launch.counting_loader import CountingLoader
+from suite.worker.loaders import CountingLoader
 from tests.studies.measuring.simulated import STEP_S, Fault, Machine
 
 

@@ -16,7 +16,7 @@ from suite.plan.measuring import Plan
 from suite.record.record import SCHEMA, Record
 from suite.session.launches.listener import Listener
 from suite.worker.launch import measure, phases
-from suite.worker.launch.counting_loader import CountingLoader
+from suite.worker.loaders import CountingLoader
 from tests import records
 from tests.profiles import profiled
 

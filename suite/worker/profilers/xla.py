@@ -1,0 +1,266 @@
+"""Programs that XLA optimised, for JAX and TensorFlow: what a fusion holds, reads and writes, and its category.
+
+JAX names an instruction after the function that it comes from: ``jvp(Cnn)`` is the forward pass, and
+``transpose(jvp(Cnn))`` the backward pass, and what stands in the step itself is the optimizer. XLA drops the name of
+some, above all of weight gradients; a convolution whose result has the shape of a parameter is one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from suite.worker.profilers import rules
+from suite.worker.profilers.timeline import INPUT, LOADING, OVERHEAD, STEPS, Event
+
+_COMPUTATION = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) \(.*\) -> .* \{$")
+_INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%(?P<name>[\w.\-]+) = (?P<shape>.*?) (?P<opcode>[a-z][\w\-]*)\((?P<rest>.*)$")
+_CALLS = re.compile(r"\bcalls=%(?P<name>[\w.\-]+)")
+_OP_NAME = re.compile(r'\bop_name="(?P<name>(?:[^"\\]|\\.)*)"')
+_TARGET = re.compile(r'\bcustom_call_target="(?P<name>[^"]*)"')
+_ARRAY = re.compile(r"\b(?P<kind>pred|[subfc]\d+\w*|bf16)\[(?P<dims>[\d,]*)\]")
+_OPERAND = re.compile(r"%(?P<name>[\w.\-]+)")
+
+#: Instructions that move nothing.
+FREE = {"parameter", "constant", "bitcast", "tuple", "get-tuple-element", "after-all", "partition-id", "replica-id"}
+
+_SLICED = ("dynamic-slice", "dynamic-update-slice", "gather")
+
+
+@dataclass
+class Instruction:
+    """An instruction; ``body`` holds those of the computation that a fusion calls, and ``read`` its operands' bytes."""
+
+    name: str
+    opcode: str
+    shape: str
+    op_name: str = ""
+    target: str = ""
+    body: list[Instruction] = field(default_factory=list)
+    operands: tuple[str, ...] = ()
+    read: int = 0
+    largest: int = 0  # bytes of the first operand, which a slice is taken from
+    update: int = 0  # and of the second
+
+    @property
+    def written(self) -> int:
+        """Bytes of the result."""
+        return sum(math.prod(dims) * _width(kind) for kind, dims in arrays(self.shape))
+
+    @property
+    def moved(self) -> int | None:
+        """Bytes that one execution reads and writes; a loop's are those of what it calls.
+
+        Of an array that is only sliced or updated in place, those of the slice.
+        """
+        if self.opcode in {"while", "call", "conditional", *FREE}:
+            return None
+        if self.opcode in _SLICED:
+            return 2 * self.slice
+        read, written = self.read, self.written
+        for each in self.body:
+            if each.opcode in _SLICED:
+                read -= max(each.largest - each.slice, 0)
+                if each.opcode == "dynamic-update-slice":
+                    written -= max(each.largest - each.slice, 0)
+        return max(read, 0) + max(written, 0)
+
+    @property
+    def slice(self) -> int:
+        """Bytes of the part that a slice takes or an update writes."""
+        return self.update if self.opcode == "dynamic-update-slice" else self.written
+
+    def all(self) -> Iterator[Instruction]:
+        """What it holds, through fusions within fusions; itself where it is no fusion."""
+        if not self.body:
+            yield self
+        for each in self.body:
+            yield from each.all()
+
+
+@dataclass(frozen=True)
+class Program:
+    """All instructions that can run by name, and the shapes of the entry's parameters with their dimensions sorted."""
+
+    instructions: dict[str, Instruction]
+    parameters: frozenset[tuple[int, ...]]
+
+
+#: Opcodes whose presence decides, the first first.
+DECIDING = (
+    (("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute"), "communication"),
+    (("convolution",), "convolution"),
+    (("dot",), "matrix product"),
+    (("while", "call", "conditional", "async-start", "async-done", "infeed", "outfeed"), OVERHEAD),
+    (("select-and-scatter", "reduce-window", "sort", "topk"), "reduction and pooling"),
+    (("rng", "rng-bit-generator", "rng-get-and-update-state"), "random numbers and dropout"),
+    (("gather", "scatter"), "embedding and gather"),
+)
+
+#: Opcodes that only move data.
+MOVING = {
+    "copy", "transpose", "slice", "dynamic-slice", "dynamic-update-slice", "concatenate", "pad", "reverse", "convert",
+    "reshape", "copy-start", "copy-done",
+}  # fmt: skip
+
+#: Opcodes that say nothing of what a fusion is for.
+SILENT = {*FREE, "broadcast", "iota", "reshape", "compare", "and", "or", "not"}
+
+
+def program(text: str) -> Program:
+    """The program of an HLO text; what cannot be read is left out."""
+    computations: dict[str, list[Instruction]] = {}
+    calls: list[tuple[Instruction, str]] = []
+    parameters: set[tuple[int, ...]] = set()
+    current: list[Instruction] = []
+    entry = False
+    for line in text.splitlines():
+        if found := _COMPUTATION.match(line):
+            current, entry = computations.setdefault(found["name"], []), bool(found["entry"])
+        elif found := _INSTRUCTION.match(line):
+            rest = found["rest"]
+            op_name, target, called = _OP_NAME.search(rest), _TARGET.search(rest), _CALLS.search(rest)
+            instruction = Instruction(
+                found["name"], found["opcode"], found["shape"], op_name["name"] if op_name else "",
+                target["name"] if target else "", operands=tuple(_OPERAND.findall(_arguments(rest))),
+            )  # fmt: skip
+            current.append(instruction)
+            if called and found["opcode"] == "fusion":
+                calls.append((instruction, called["name"]))
+            if entry and found["opcode"] == "parameter":
+                parameters |= {tuple(sorted(dims)) for _, dims in arrays(found["shape"]) if dims}
+    inner = {name for _, name in calls}
+    for instruction, name in calls:
+        instruction.body = computations.get(name, [])
+    runnable: dict[str, Instruction] = {}
+    for name, instructions in computations.items():
+        results = {each.name: each.written for each in instructions}
+        for each in instructions:
+            sizes = [results.get(operand, 0) for operand in each.operands]
+            each.read, each.largest, each.update = sum(sizes), *(*sizes, 0, 0)[:2]
+        if name not in inner:
+            runnable |= {each.name: each for each in instructions}
+    return Program(runnable, frozenset(parameters))
+
+
+def arrays(shape: str) -> list[tuple[str, tuple[int, ...]]]:
+    """Element types and dimensions of a shape, which may be a tuple."""
+    return [
+        (found["kind"], tuple(int(side) for side in found["dims"].split(",") if side))
+        for found in _ARRAY.finditer(shape)
+    ]
+
+
+def _width(kind: str) -> int:
+    bits = re.search(r"\d+", kind)
+    return 1 if kind == "pred" or not bits else max(1, int(bits[0]) // 8)
+
+
+def _arguments(rest: str) -> str:
+    """The text up to the parenthesis that closes an instruction's arguments."""
+    depth = 1
+    for at, letter in enumerate(rest):
+        depth += (letter == "(") - (letter == ")")
+        if not depth:
+            return rest[:at]
+    return rest
+
+
+def category_of(instruction: Instruction, whole: Program) -> str:
+    """The category of an instruction; `OTHER` for a custom call of an unknown library."""
+    held = [each for each in instruction.all() if each.opcode not in FREE] or [instruction]
+    opcodes = {each.opcode for each in held}
+    for deciding, category in DECIDING:
+        if opcodes & set(deciding):
+            return category if category != "convolution" else _convolution(instruction, held, whole)
+    if targets := [each.target for each in held if each.opcode == "custom-call"]:
+        return rules.category_of("target", targets[0])
+    if named := _majority(instruction, held):
+        return named
+    if "reduce" in opcodes:
+        return "reduction and pooling"
+    moving = opcodes & MOVING and opcodes <= MOVING | {"bitcast", "select", "broadcast", "compare", "clamp"}
+    return "copy and layout change" if moving else OVERHEAD if opcodes <= FREE else "element-wise"
+
+
+def _majority(instruction: Instruction, held: list[Instruction]) -> str:
+    """What the names of at least half of the instructions say; empty where they say nothing."""
+    telling = [each for each in held if each.opcode not in SILENT] or held
+    votes = Counter(rules.category_of("op_name", each.op_name or instruction.op_name, "") for each in telling)
+    named, count = votes.most_common(1)[0]
+    return named if 2 * count >= len(telling) else ""
+
+
+def holds(instruction: Instruction) -> tuple[str, ...]:
+    """What a fusion holds, in the framework's words where it has some; empty for a single instruction."""
+    if not instruction.body:
+        return ()
+    telling = [each for each in instruction.all() if each.opcode not in SILENT]
+    return tuple(dict.fromkeys(each.op_name.rpartition("/")[2] or each.opcode for each in telling))
+
+
+def title(instruction: Instruction) -> str:
+    """A name for people: XLA's own, and what the instruction is or comes from."""
+    held = [each for each in instruction.all() if each.opcode not in SILENT] or [instruction]
+    main = next((each for each in held if each.opcode in ("convolution", "dot")), held[-1])
+    origin = instruction.op_name or main.op_name
+    tail = "/".join(origin.split("/")[-2:]) if origin else f"{main.opcode} {main.shape.partition('{')[0]}"
+    return f"{instruction.name}: {tail}"
+
+
+def _convolution(instruction: Instruction, held: list[Instruction], whole: Program) -> str:
+    main = next(each for each in held if each.opcode == "convolution")
+    name = main.op_name or instruction.op_name
+    shapes = [tuple(sorted(dims)) for _, dims in arrays(main.shape)]
+    if any(shape in whole.parameters for shape in shapes) or "BackpropFilter" in name:
+        return "convolution weight gradient"
+    if "transpose(" in name or "BackpropInput" in name:
+        return "convolution input gradient"
+    return "convolution forward"
+
+
+#: What a profiler wrote of one event: its plane, its thread or stream, name, begin and end, and what else it knows.
+Row = tuple[str, str, str, int, int, dict[str, Any]]
+
+
+def events_of(
+    rows: Iterable[Row], whole: Program | None, others: Callable[[Row], Event | None] = lambda _: None
+) -> list[Event]:
+    """The events of rows, each with its category by the instruction that ran; ``others`` knows those of no program."""
+    instructions = whole.instructions if whole else {}
+    # In a CUDA graph only the kernels' own names are left.
+    kernels = {re.sub(r"[.-]", "_", each): each for each in instructions}
+
+    @cache
+    def describe(name: str) -> tuple[str, str, tuple[str, ...], int | None]:
+        assert whole
+        found = instructions[name]
+        return title(found), category_of(found, whole), holds(found), found.moved
+
+    events: list[Event | None] = []
+    for row in rows:
+        plane, line, name, start, end, stats = row
+        on_gpu = is_gpu(plane)
+        instruction = str(stats.get("hlo_op") or name)
+        if on_gpu and instruction not in instructions:
+            instruction = kernels.get(name, instruction)
+        if on_gpu and not line.startswith("Stream"):
+            continue  # lines that the profiler derived from the streams
+        if name in (STEPS, LOADING):
+            events.append(Event(name, start, end, line, INPUT if name == LOADING else ""))
+        elif instruction in instructions:
+            called, category, held, moved = describe(instruction)
+            events.append(Event(called, start, end, line, category, "cuda" if on_gpu else "cpu", held, moved))
+        else:
+            events.append(others(row))
+    return [event for event in events if event]
+
+
+def is_gpu(plane: str) -> bool:
+    """Whether a plane of a profile is a GPU's."""
+    return plane.startswith("/device:GPU")
