@@ -8,7 +8,7 @@ from suite.analysis.accuracy.comparison import AccuracyComparison
 from suite.report.format.terminal import Terminal
 from suite.report.format.view import View
 from suite.report.screen import markdown
-from suite.report.tables import accuracy, columns
+from suite.report.tables import accuracy, timed
 from suite.report.tables.frame import Table
 
 
@@ -24,4 +24,4 @@ def in_markdown(table: Table | AccuracyComparison) -> str:
 
 
 def view(table: Table | AccuracyComparison) -> View:
-    return accuracy.view(table) if isinstance(table, AccuracyComparison) else columns.view(table)
+    return accuracy.view(table) if isinstance(table, AccuracyComparison) else timed.view(table)

@@ -24,11 +24,11 @@ from suite.catalog.metrics import METRICS
 from suite.catalog.setting import WHOLE
 from suite.record.record import Record, RecordError
 from suite.report.tables.cells import TimedCell
+from suite.report.tables.columns import NUMBER
 from suite.report.tables.frame import table
 from suite.report.tables.inference import COLUMNS as INFERENCE
-from suite.report.tables.launch_columns import NUMBER
 from suite.report.tables.launch_columns import columns as launch_columns
-from suite.report.tables.tidy import _row
+from suite.report.tables.tidy import fields
 from tests import accounted, records
 
 #: By how much a figure is off that must be noticed.
@@ -58,7 +58,7 @@ Figures = dict[str, float]
 
 def of_launch(record: Record) -> Figures:
     """The columns of `launches.csv`."""
-    return numbers(_row(Launch(record, "study", "a.json"), launch_columns()))
+    return numbers(fields(Launch(record, "study", "a.json"), launch_columns()))
 
 
 def of_cell(record: Record) -> Figures:
@@ -159,8 +159,8 @@ def test_every_column_is_a_figure_of_a_launch_here() -> None:
     """So that a metric, or a column, which is new is judged by the test above."""
     there = {name for case in CASES for name in shown(case)[1]} | DERIVED.keys()
     assert METRICS.keys() <= there
-    assert {f"infer_{name}" for name in INFERENCE} <= there
-    assert {each.name for each in launch_columns() if each.kind in (NUMBER, WHOLE)} <= there
+    assert {f"infer_{each.name}" for each in INFERENCE} <= there
+    assert {each.name for each in launch_columns() if each.form in (NUMBER, WHOLE)} <= there
     assert {"loader_efficiency", "peak_memory_bytes"} <= {*TimedCell.__annotations__}
 
 

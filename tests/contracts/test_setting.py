@@ -55,7 +55,7 @@ ASKED = """
     from suite.analysis.records.load import Launch
     from suite.analysis.rows.groups import group
     from suite.report.screen.short import short
-    from suite.report.tables.columns import view
+    from suite.report.tables.timed import view
     from suite.report.tables.frame import cell_frame, table
     usually = records.launches(n=6)
     changed = [replace(each, cell=each.cell.but(compile=each.cell.compile, rounding="stochastic")) for each in usually]

@@ -21,7 +21,7 @@ from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Record
 from suite.report.plots.kinds.devices import strong, to_accuracy, weak
 from suite.report.screen import markdown
-from suite.report.tables import accuracy, columns, scaling
+from suite.report.tables import accuracy, scaling, timed
 from suite.report.tables.frame import Table, table
 from suite.report.text.answer import answer
 from tests import records
@@ -61,7 +61,7 @@ def test_the_tables_say_what_was_compared() -> None:
 def test_without_cells_of_several_devices_nothing_is_said_of_them() -> None:
     one = made(records.launches(n=6))
     assert (one.scalings, scaling.views(one)) == ((), [])
-    shown = columns.view(one)
+    shown = timed.view(one)
     assert not {"global batch", "communication", "efficiency", "devices", "strategy"} & {*shown.grid.headers}
     assert "devices" not in " ".join(answer([one]).sentences)
 
@@ -88,14 +88,14 @@ def test_the_answer_has_one_sentence_for_scaling() -> None:
 
 
 def test_a_table_along_devices_has_global_batch_communication_and_efficiency() -> None:
-    view = columns.view(made(several(), "devices"))
+    view = timed.view(made(several(), "devices"))
     assert {"devices", "strategy", "global batch", "communication", "efficiency", "ratio"} <= {*view.grid.headers}
     rows = [dict(zip(view.grid.headers, row, strict=True)) for row in view.grid.rows]
     several_rows = [row for row in rows if row["devices"] == "2"]
     assert {row["global batch"] for row in several_rows} == {"64"}
     assert all(" % (" in row["efficiency"] and " %" in row["communication"] for row in several_rows)
     assert any("another training" in note for note in view.notes)
-    assert not any("another training" in note for note in columns.view(made(several())).notes)
+    assert not any("another training" in note for note in timed.view(made(several())).notes)
 
 
 def test_a_comparison_writes_scaling_into_all_of_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

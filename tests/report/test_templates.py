@@ -18,6 +18,7 @@ from packaging.version import Version
 from test_page import Page
 
 from suite.analysis.rows.wording import DASH
+from suite.report.format.view import Grid
 from suite.report.html.document import PageTable, render
 
 pytestmark = pytest.mark.drawing
@@ -31,7 +32,7 @@ COLUMN = [DASH, f"{DASH} [1]", "2026-03-01", *FIGURES[::-1], "timeout"]
 
 
 def index(**changes: object) -> str:
-    table = PageTable("runs", "All runs.", ["run", "date"], [["x", "<b>"]], ["left", "left"])
+    table = PageTable("runs", "All runs.", Grid(["run", "date"], [["x", "<b>"]], ["left", "left"]))
     values = {
         "title": "t",
         "generator": "g",

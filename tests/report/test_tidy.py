@@ -11,9 +11,11 @@ import pytest
 from pyarrow import parquet
 
 from suite.analysis.records.load import Launch
+from suite.catalog.setting import WHOLE
 from suite.plan.cell import AUTO
 from suite.record.record import Record
-from suite.report.tables.launch_columns import COLUMNS, FAMILIES, FLAG, NUMBER, SCHEMA, WHOLE, column, document_columns
+from suite.report.tables.columns import FLAG, NUMBER
+from suite.report.tables.launch_columns import COLUMNS, FAMILIES, SCHEMA, column, document_columns
 from suite.report.tables.tidy import launch_frame, write_parquet
 from tests import records
 from tests.expected import golden
@@ -39,9 +41,9 @@ def test_both_files_hold_the_same(tmp_path: Path) -> None:
     assert read.columns.tolist() == plain.columns.tolist()
     assert len(read) == len(plain) == len(held)
     for name in read.columns:
-        if column(name).kind in (WHOLE, NUMBER):
+        if column(name).form in (WHOLE, NUMBER):
             pd.testing.assert_series_equal(read[name].astype(float), plain[name].astype(float))
-        elif column(name).kind == FLAG:
+        elif column(name).form == FLAG:
             assert read[name].tolist() == plain[name].where(plain[name].notna(), None).tolist()
         else:
             assert read[name].tolist() == plain[name].astype(object).where(plain[name].notna(), "").tolist()
@@ -86,7 +88,7 @@ def test_the_page_on_the_columns_is_up_to_date() -> None:
     for each in COLUMNS:
         assert f"| `{each.name}` |" in text
         assert each.meaning
-        assert each.unit or each.kind != NUMBER, each.name
+        assert each.unit or each.form != NUMBER, each.name
 
 
 def test_numbers_beyond_a_column_and_hostile_text_do_no_harm(tmp_path: Path) -> None:

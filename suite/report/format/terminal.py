@@ -6,6 +6,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import IO
 
 from rich.cells import cell_len
@@ -56,10 +57,9 @@ class Terminal(Console):
         """Print a table with its title and its notes."""
         self.say(view.title)
         self.print("=" * min(len(view.title), self.width, WIDEST_TEXT))
-        for grid in (view.grid, view.monitored):
-            if grid:
-                self.show_grid(grid)
-                self.print()
+        for grid in view.parts:
+            self.show_grid(grid)
+            self.print()
         for note in view.notes:
             self.say(note)
 
@@ -84,7 +84,7 @@ def _put_stars(grid: Grid) -> Grid:
     for row, column in grid.best:
         value, space, rest = rows[row][column].partition(" ")
         rows[row][column] = f"{value}*{space}{rest}"
-    return Grid(grid.headers, rows, grid.align, grid.names, grid.best)
+    return replace(grid, rows=rows)
 
 
 def _parts(grid: Grid, width: int) -> Iterator[Grid]:
@@ -94,21 +94,10 @@ def _parts(grid: Grid, width: int) -> Iterator[Grid]:
     part = list(names)
     for column in range(grid.names, len(least)):
         if len(part) > grid.names and sum(least[at] + NARROW for at in [*part, column]) - NARROW > width:
-            yield _only(grid, part)
+            yield grid.only(part)
             part = list(names)
         part.append(column)
-    yield _only(grid, part)
-
-
-def _only(grid: Grid, columns: Sequence[int]) -> Grid:
-    """Returns a grid with these columns only."""
-    return Grid(
-        [grid.headers[at] for at in columns],
-        [[row[at] for at in columns] for row in grid.rows],
-        [grid.align[at] for at in columns],
-        grid.names,
-        frozenset((row, columns.index(column)) for row, column in grid.best if column in columns),
-    )
+    yield grid.only(part)
 
 
 def _table(grid: Grid, width: int) -> Table:

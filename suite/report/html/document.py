@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import compress
@@ -13,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from suite.report.format.view import LEFT
+from suite.report.format.view import LEFT, Grid
 
 #: What the pages of a site say that they were made by.
 GENERATOR = "suite.compare"
@@ -21,24 +20,16 @@ GENERATOR = "suite.compare"
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table of a page, with the columns of `suite.report.format.view.Grid`. ``rows`` are iterated once.
-
-    Columns in ``more`` are hidden until the reader asks for them, and those in ``narrow`` on a narrow screen.
-    """
+    """A table of a page, by its id."""
 
     id: str
     caption: str
-    headers: Sequence[str]
-    rows: Iterable[Sequence[str]]
-    align: Sequence[str]
-    names: int = 1
-    best: frozenset[tuple[int, int]] = frozenset()
-    more: frozenset[int] = frozenset()
-    narrow: frozenset[int] = frozenset()
+    grid: Grid
 
     def classes(self, column: int, best: bool = False, long: bool = False) -> Markup:
         """Returns the attribute with the classes of a cell in this column; empty if it has none."""
-        applies = (self.align[column] == LEFT, column in self.more, column in self.narrow, best, long)
+        grid = self.grid
+        applies = (grid.align[column] == LEFT, column in grid.more, column in grid.narrow, best, long)
         return _class_attribute(applies)
 
 

@@ -28,7 +28,7 @@ from suite.report.html.document import GENERATOR
 from suite.report.html.page import Link, report
 from suite.report.html.summary import SummaryError, entries, read, summary
 from suite.report.screen import markdown
-from suite.report.tables import accuracy, columns, inference, releases, scaling
+from suite.report.tables import accuracy, inference, releases, scaling, timed
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table, cell_frame
 from suite.report.tables.tidy import launch_frame, write_parquet
@@ -153,7 +153,7 @@ def views_of(compared: Compared) -> list[View]:
     views = [
         view
         for each in compared.tables
-        for view in (columns.view(each), *scaling.views(each), *inference.views(each), *releases.views(each))
+        for view in (timed.view(each), *scaling.views(each), *inference.views(each), *releases.views(each))
     ]
     return [*views, *map(accuracy.view, compared.learned)]
 

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import quote
 
 from suite.analysis.records.load import REPORT
 from suite.analysis.records.machines import distinguish
-from suite.analysis.rows.wording import DASH, NONE, figure, fill
+from suite.analysis.rows.wording import DASH, figure, fill
+from suite.catalog.setting import TEXT
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.names import framework as named
-from suite.report.format.view import LEFT, RIGHT
+from suite.report.format.text import spread
 from suite.report.html.document import GENERATOR, PageTable, render
 from suite.report.html.standings import Standing, Standings
+from suite.report.tables.columns import MORE, NAME, Column, bounded, grid
 
 PAGE = "leaderboards.html"
 
-PRICE, VERSION = "price of a million", "version"
-#: Two columns follow, with the links of a row.
-COLUMNS = (
-    "framework", "workload", "precision", "devices", "batch", "samples/s", "to the fastest", "verdict", "n", PRICE,
-    "agrees with", VERSION,
-)  # fmt: skip
-NUMBERS = {"devices", "samples/s", "to the fastest", "n", PRICE}
-#: Columns that say nothing where all rows have one value, which is then above the table.
-SHARED = {"precision": "in {}", "devices": "on {} devices"}
-RANGES = ("framework", "workload", "precision", "devices", "batch", "runs", "samples/s")
+#: Columns that say nothing where all rows have one value; two of them are then above the table.
+SHARED = {"precision": "in {}", "devices": "on {} devices", "price of a million": ""}
 
 Entry = tuple[str, Standings, Standing]  # the folder of a run, what it says, and one of its rows
 
@@ -65,21 +60,47 @@ def page(found: Sequence[tuple[str, Standings]]) -> str:
 def _board(number: int, kind: str, runs: Sequence[tuple[str, Standings]]) -> Board:
     entries = [(folder, each, row) for folder, each in runs for row in each.rows]
     dates = sorted(each.date for _, each in runs)
-    align = [*(RIGHT if name in NUMBERS else LEFT for name in COLUMNS), LEFT, LEFT]
-    rows = [_texts(each, entries) for each in entries]
-    single = {name: rows[0][COLUMNS.index(name)] for name in (*SHARED, PRICE)
-              if len({row[COLUMNS.index(name)] for row in rows}) == 1}  # fmt: skip
-    words = [fill(SHARED[name], text) for name, text in single.items() if name in SHARED]  # fmt: skip
-    more = frozenset(COLUMNS.index(name) for name in (*single, VERSION))
+    made = grid(_columns(entries), entries)
+    places = {name: made.headers.index(name) for name in SHARED}
+    single = {name: made.rows[0][at] for name, at in places.items() if len({row[at] for row in made.rows}) == 1}
+    words = [fill(SHARED[name], text) for name, text in single.items() if SHARED[name]]
+    made = replace(made, more=made.more | {places[name] for name in single})
     caption = f"Best setting of each framework on {kind}, by date. Rows of different runs are not ranked."
     return Board(
         f"board-{number}",
         kind,
         ", ".join([count(len(runs), "run"), DASH.join(dict.fromkeys([dates[0], dates[-1]])), *words]),
-        PageTable(f"board-{number}-rows", caption, [*COLUMNS, "report", "bundle"], rows, align, more=more),
+        PageTable(f"board-{number}-rows", caption, made),
         [(f"{quote(folder, safe='')}/{REPORT}", _address(folder, each)) for folder, each, _ in entries],
         _ranges(number, kind, entries) if len(runs) > 1 else None,
     )
+
+
+def _columns(entries: Sequence[Entry]) -> list[Column]:
+    """Returns the columns of an entry; the last two are links."""
+    return [
+        *_of_question(lambda entry: entry[2], lambda entry: _batch(entry, entries)),
+        Column("samples/s", lambda entry: spread(*entry[2].samples_per_s)),
+        Column("to the fastest", lambda entry: bounded(entry[2].to_fastest)),
+        Column("verdict", lambda entry: clean(entry[2].verdict, 120), TEXT),
+        Column("n", lambda entry: entry[2].n),
+        Column("price of a million", lambda entry: entry[2].price),
+        Column("agrees with", lambda entry: _agreeing(entry, entries), TEXT),
+        Column("version", lambda entry: clean(entry[2].version, 120), TEXT, where=(MORE,)),
+        Column("report", lambda entry: clean(entry[1].date, 120), TEXT),
+        Column("bundle", lambda entry: clean(entry[1].checked, 120), TEXT),
+    ]
+
+
+def _of_question(standing: Callable[[Any], Standing], batch: Callable[[Any], str]) -> list[Column]:
+    """Returns the columns of a framework and its setting."""
+    return [
+        Column("framework", lambda row: clean(named(standing(row).framework), 120), TEXT, where=(NAME,)),
+        Column("workload", lambda row: clean(standing(row).workload, 120), TEXT),
+        Column("precision", lambda row: clean(standing(row).precision, 120), TEXT),
+        Column("devices", lambda row: standing(row).devices),
+        Column("batch", lambda row: clean(batch(row), 120), TEXT),
+    ]
 
 
 def _address(folder: str, standings: Standings) -> str:
@@ -88,21 +109,6 @@ def _address(folder: str, standings: Standings) -> str:
     below = parts[1:] if parts[0] == ".." else [folder, *parts]
     leads_out = not below or not all(below) or ".." in below or ":" in below[0] or "\\" in standings.bundle
     return "" if leads_out else "/".join([*map(quote, below[:-1]), below[-1]])
-
-
-def _texts(entry: Entry, entries: Sequence[Entry]) -> list[str]:
-    _, run, row = entry
-    middle, low, high = row.samples_per_s
-    ratio = (
-        f"{row.to_fastest[0]:.2f} ({row.to_fastest[1]:.2f}{DASH}{row.to_fastest[2]:.2f})" if row.to_fastest else NONE
-    )
-    texts = [
-        named(row.framework), row.workload, row.precision, str(row.devices), _batch(entry, entries),
-        f"{figure(middle)} ({figure(low)}{DASH}{figure(high)})", ratio, row.verdict, str(row.n),
-        NONE if row.price is None else figure(row.price), _agreeing(entry, entries), row.version,
-        run.date, run.checked,
-    ]  # fmt: skip
-    return [clean(text, 120) or NONE for text in texts]
 
 
 def _batch(entry: Entry, entries: Sequence[Entry]) -> str:
@@ -137,13 +143,16 @@ def _place(question: tuple[str, ...]) -> tuple[str, str, int, int, int]:
 def _ranges(number: int, kind: str, entries: Sequence[Entry]) -> PageTable:
     """The lowest and the highest median of each framework and setting over all runs."""
     held: dict[tuple[str, ...], list[Entry]] = {}
-    for each in entries:
+    for each in sorted(entries, key=lambda each: _place(_question(each[2]))):
         held.setdefault(_question(each[2]), []).append(each)
-    rows = []
-    for question, found in sorted(held.items(), key=lambda each: _place(each[0])):
-        medians = sorted(row.samples_per_s[0] for _, _, row in found)
-        span = DASH.join(dict.fromkeys(figure(end) for end in (medians[0], medians[-1])))
-        runs = len({run.run for _, run, _ in found})
-        rows.append([named(question[0]), *(clean(text, 80) for text in question[1:]), str(runs), span])
-    align = [RIGHT if name in ("devices", "runs", "samples/s") else LEFT for name in RANGES]
-    return PageTable(f"board-{number}-ranges", f"Medians over runs on {kind}.", RANGES, rows, align)
+    columns = [
+        *_of_question(lambda found: found[0][2], lambda found: found[0][2].batch),
+        Column("runs", lambda found: len({run.run for _, run, _ in found})),
+        Column("samples/s", lambda found: _range(row.samples_per_s[0] for _, _, row in found)),
+    ]
+    return PageTable(f"board-{number}-ranges", f"Medians over runs on {kind}.", grid(columns, held.values()))
+
+
+def _range(values: Iterable[float]) -> str:
+    ordered = sorted(values)
+    return DASH.join(dict.fromkeys(map(figure, (ordered[0], ordered[-1]))))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 from markupsafe import Markup
@@ -16,16 +16,19 @@ from suite.analysis.records.load import Loaded
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.missing import counts
 from suite.analysis.rows.wording import DASH, NONE, figure, listing
+from suite.catalog.setting import TEXT
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.names import count, workload
 from suite.report.format.text import capital
-from suite.report.format.view import LEFT, RIGHT
+from suite.report.format.view import LEFT, RIGHT, Grid
 from suite.report.html.document import PageTable, render
 from suite.report.html.sections import Section, sections
 from suite.report.plots import Drawing
 from suite.report.plots.style.vectors import embed
+from suite.report.tables.columns import FLAG
 from suite.report.tables.frame import Table
+from suite.report.tables.launch_columns import column
 from suite.report.tables.words import legend
 from suite.report.text import missing
 from suite.report.text.answer import Answer
@@ -108,12 +111,12 @@ def _contents(made: Sequence[Section], drawn: bool) -> list[Link]:
 
 
 def _launches(frame: pd.DataFrame) -> PageTable:
-    shown = [name for name in SHOWN if name in frame.columns]
+    names = [name for name in SHOWN if name in frame.columns]
     # One row at a time: all rows at once take more memory than the launches themselves.
-    rows = ([_cell(value) for value in row] for row in zip(*(frame[name] for name in shown), strict=True))
-    align = [LEFT if name in ("cell", "control", "status", "flags", "reason") else RIGHT for name in shown]
-    caption = "One row per launch, failed launches included."
-    return PageTable("launches", caption, [name.replace("_", " ") for name in shown], rows, align)
+    rows = ([_cell(value) for value in row] for row in zip(*(frame[name] for name in names), strict=True))
+    align = [LEFT if column(name).form in (TEXT, FLAG) else RIGHT for name in names]
+    shown = Grid([name.replace("_", " ") for name in names], cast(Sequence[Sequence[str]], rows), align)
+    return PageTable("launches", "One row per launch, failed launches included.", shown)
 
 
 def _cell(value: Any) -> str:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from msgspec import Meta
@@ -19,16 +19,17 @@ from suite.analysis.bottlenecks.causes import causes
 from suite.analysis.bottlenecks.costs import costs
 from suite.analysis.bottlenecks.explained_pairs import EXPLAINED
 from suite.analysis.records.load import REPORT
-from suite.analysis.rows.wording import DASH, NONE, figure
+from suite.analysis.rows.wording import DASH, figure
 from suite.analysis.statistics.ratios import Ratio
 from suite.analysis.statistics.releases import Step
+from suite.catalog.setting import TEXT
 from suite.record.text import clean
 from suite.report.format.names import count, workload
 from suite.report.format.names import framework as named
 from suite.report.format.text import spread
-from suite.report.format.view import LEFT, RIGHT
 from suite.report.html.document import GENERATOR, PageTable, render
 from suite.report.html.stored import Rate, Text, short
+from suite.report.tables.columns import NAME, Column, bounded, grid
 from suite.report.tables.frame import Table
 from suite.report.tables.releases import python_of, release_name
 
@@ -38,16 +39,6 @@ FILE, PAGE = "releases.json", "releases.html"
 LINES_MOST, STEPS_MOST, NAMED_MOST, WORTH = 200, 100, 3, 0.05
 
 Milliseconds = Annotated[float, Meta(gt=-1e9, lt=1e9)]
-
-OVERVIEW = (
-    "workload", "framework", "releases", "to the one before", "verdict", "to the oldest", "verdict", "largest change",
-    "run",
-)  # fmt: skip
-STEPS = (
-    "release", "Python", "n", "samples/s", "to the one before", "verdict", "to the oldest", "verdict",
-    "where the time goes", "change per step",
-)  # fmt: skip
-NUMBERS = {"n", "samples/s", "to the one before", "to the oldest"}
 
 
 @dataclass(frozen=True)
@@ -117,16 +108,15 @@ def page(found: Sequence[tuple[str, Lines]]) -> str:
     lines = [(folder, line) for folder, each in found for line in each.lines]
     lines.sort(key=lambda each: each[0])
     lines.sort(key=lambda each: each[1].date, reverse=True)
-    parts = [_part(number, *each) for number, each in enumerate(lines)]
-    align = [RIGHT if name in NUMBERS else LEFT for name in OVERVIEW]
+    overview = grid(OVERVIEW, (line for _, line in lines))
     caption = "The newest release of each framework by workload and setting, the newest run first."
     return render(
         "releases.html.jinja",
         title="Releases of the frameworks",
         generator=GENERATOR,
         counted=f"{count(len(lines), 'line')} of releases in {count(len(found), 'run')}",
-        overview=PageTable("overview", caption, OVERVIEW, [_overview(line) for _, line in lines], align, names=2),
-        parts=parts,
+        overview=PageTable("overview", caption, overview),
+        parts=[_part(number, *each) for number, each in enumerate(lines)],
     )
 
 
@@ -163,40 +153,58 @@ def _change(found: Ratio | None) -> Change | None:
     return Change((short(found.value), short(found.low), short(found.high)), found.verdict)
 
 
-def _overview(line: Line) -> list[str]:
-    newest, oldest = line.releases[-1], line.releases[0]
+def _changes(newest: Callable[[Any], Measured]) -> list[Column]:
+    """Returns the columns of what a release changed."""
+    return [
+        *_change_of(lambda row: newest(row).to_before, "to the one before"),
+        *_change_of(lambda row: newest(row).to_oldest, "to the oldest"),
+    ]
+
+
+def _change_of(read: Callable[[Any], Change | None], name: str) -> list[Column]:
+    return [
+        Column(name, lambda row: bounded(change.ratio) if (change := read(row)) else ""),
+        _text("verdict", lambda row: change.verdict or "not tested" if (change := read(row)) else ""),
+    ]
+
+
+def _largest(line: Line) -> str:
     decided = [(each.to_before, each) for each in line.releases
                if each.to_before and each.to_before.verdict in ("faster", "slower")]  # fmt: skip
     largest = max(decided, key=lambda each: abs(math.log(each[0].ratio[0] or 1.0)), default=None)
-    words = f"{largest[1].release}: {largest[0].ratio[0]:.2f} ({largest[0].verdict})" if largest else "none decided"
-    texts = [
-        line.workload, named(line.framework), f"{oldest.release}{DASH}{newest.release}", *_words(newest.to_before),
-        *_words(newest.to_oldest), words, line.date,
-    ]  # fmt: skip
-    return [clean(text, 120) or NONE for text in texts]
+    return f"{largest[1].release}: {largest[0].ratio[0]:.2f} ({largest[0].verdict})" if largest else "none decided"
+
+
+def _text(name: str, read: Callable[[Any], str], where: tuple[str, ...] = (), most: int = 120) -> Column:
+    return Column(name, lambda row: clean(read(row), most), TEXT, where=where)
+
+
+OVERVIEW = (
+    _text("workload", lambda line: line.workload, (NAME,)),
+    _text("framework", lambda line: named(line.framework), (NAME,)),
+    _text("releases", lambda line: f"{line.releases[0].release}{DASH}{line.releases[-1].release}"),
+    *_changes(lambda line: line.releases[-1]),
+    _text("largest change", _largest),
+    _text("run", lambda line: line.date),
+)
+
+STEPS = (
+    _text("release", lambda each: each.release, (NAME,)),
+    _text("Python", lambda each: each.python),
+    Column("n", lambda each: each.n),
+    Column("samples/s", lambda each: spread(*each.samples_per_s)),
+    *_changes(lambda each: each),
+    _text("where the time goes", lambda each: ", ".join(f"{name} {100 * share:.0f} %" for name, share in each.shares),
+          most=200),
+    _text("change per step",
+          lambda each: ", ".join(f"{name} {'+' if by > 0 else ''}{figure(by)} ms" for name, by in each.changed),
+          most=200),
+)  # fmt: skip
 
 
 def _part(number: int, folder: str, line: Line) -> Part:
-    rows = [_texts(each) for each in reversed(line.releases)]
-    align = [RIGHT if name in NUMBERS else LEFT for name in STEPS]
     title = f"{clean(named(line.framework), 40)}: {clean(line.workload, 80)}"
     about = " \u00b7 ".join(clean(text, 120) for text in (line.cell, line.machine, line.date) if text)
-    table = PageTable(f"line-{number}-rows", f"{title}, the newest release first.", STEPS, rows, align)
+    caption = f"{title}, the newest release first."
+    table = PageTable(f"line-{number}-rows", caption, grid(STEPS, reversed(line.releases)))
     return Part(f"line-{number}", title, about, f"{quote(folder, safe='')}/{REPORT}", table)
-
-
-def _texts(each: Measured) -> list[str]:
-    goes = ", ".join(f"{name} {100 * share:.0f} %" for name, share in each.shares)
-    changed = ", ".join(f"{name} {'+' if by > 0 else ''}{figure(by)} ms" for name, by in each.changed)
-    texts = [
-        each.release, each.python, str(each.n), spread(*each.samples_per_s), *_words(each.to_before),
-        *_words(each.to_oldest), goes, changed,
-    ]  # fmt: skip
-    return [clean(text, 200) or NONE for text in texts]
-
-
-def _words(change: Change | None) -> tuple[str, str]:
-    if change is None:
-        return "", ""
-    value, low, high = (f"{each:.2f}" for each in change.ratio)
-    return value + (f" ({low}{DASH}{high})" if low != high else ""), change.verdict or "not tested"

@@ -16,7 +16,7 @@ from suite.analysis.records.load import REPORT, SUMMARY, LoadError
 from suite.analysis.rows.wording import DASH, NONE
 from suite.record.text import clean
 from suite.report.format.names import count
-from suite.report.format.view import LEFT
+from suite.report.format.view import LEFT, Grid
 from suite.report.html import leaderboards, releases, standings
 from suite.report.html.cards import cards
 from suite.report.html.document import GENERATOR, PageTable, render
@@ -96,7 +96,7 @@ def page(runs: Sequence[tuple[str, Summary]], boards: bool = False, released: bo
         leaderboards=leaderboards.PAGE if boards else "",
         releases=releases.PAGE if released else "",
         cards=cards(runs),
-        runs=PageTable("runs", "One row per run, the newest first.", COLUMNS, rows, [LEFT] * len(COLUMNS)),
+        runs=PageTable("runs", "One row per run, the newest first.", Grid(COLUMNS, rows, [LEFT] * len(COLUMNS))),
         links=[f"{quote(folder, safe='')}/{REPORT}" for folder, _ in runs],
     )
 

@@ -10,7 +10,7 @@ from suite.report.text.why import PairExplanation
 
 def document(view: View) -> str:
     """Returns title, tables and notes."""
-    tables = "\n\n".join(_table(grid) for grid in (view.grid, view.monitored) if grid)
+    tables = "\n\n".join(_table(grid) for grid in view.parts)
     notes = "\n".join(f"- {escape(note)}" for note in view.notes)
     return f"## {escape(view.title)}\n\n{tables}\n\n{notes}\n"
 

@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Any
 
 from framework_training_suite import typed
 from suite.analysis.accuracy.comparison import AccuracyComparison, compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
-from suite.analysis.rows.wording import NONE, middle
+from suite.analysis.rows.wording import NONE
 from suite.catalog.metrics import METRICS
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import FRAMEWORKS
@@ -22,11 +22,11 @@ from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.terminal import WIDEST_TEXT
-from suite.report.format.view import View
-from suite.report.tables import inference
+from suite.report.format.view import Grid, View
+from suite.report.tables import inference, timed
 from suite.report.tables.accuracy import view
 from suite.report.tables.cells import TimedCell
-from suite.report.tables.figures import Notes, Read, launch_count, metric_text, of_devices, outcome, ratio
+from suite.report.tables.columns import Column, Notes, compared, grid, of_metric
 from suite.report.tables.frame import Table, table
 from suite.report.tables.words import title
 from suite.report.text.answer import answer
@@ -113,79 +113,63 @@ def _cut(block: Sequence[str], room: int, more: str) -> list[str]:
     return [*heading, *kept, f"… and {count(len(rows) - len(kept), 'more row')}: {more}"]
 
 
-def _show_timed(compared: Table, columns: int, notes: Notes) -> list[str]:
-    """Returns title, header and a line per row; what no framework supports goes last.
-
-    Where the two rows of a ratio differ in a condition, a note says so, without their names.
-    """
-    cells = sorted(compared.cells, key=lambda cell: cell.outcome == "unsupported")
-    ran_well = all(cell.outcome == "ok" and not cell.flags for cell in cells)
-    by = compared.group.by
-    several = of_devices(compared.group)[0] if by == "devices" else {}
+def _show_timed(compared_table: Table, columns: int, notes: Notes) -> list[str]:
+    """Returns title, header and a line per row; what no framework supports goes last."""
+    cells = sorted(compared_table.cells, key=lambda cell: cell.outcome == "unsupported")
+    by = compared_table.group.by
     proved = all(not cell.identity or cell.identity.kind == "same" for cell in cells)
-    read: dict[str, Read] = {
-        "n": lambda cell: launch_count(cell.launches_ok, cell.launches),
-        "samples/s": metric_text(METRICS["samples_per_s"]),
-        f"to {compared.baseline}" if by == "framework" else "ratio": partial(_ratio, notes=notes),
-        **({"verdict": lambda cell: cell.ratio.verdict or NONE} if compared.tested else {}),
-        **several,
-        **({"memory MiB": metric_text(METRICS["peak_memory_bytes"])} if by in OF_MEMORY else {}),
-        "bottleneck": lambda cell: cell.bottleneck.kind or NONE,
-        **({} if proved else {"identity": lambda cell: cell.identity.kind if cell.identity else NONE}),
-        **({} if ran_well else {"outcome": outcome}),
-    }
-    lines = [
-        {"framework": cell.framework}
-        | {name: middle(cell.settings[name]) or NONE for name in compared.group.varying}
-        | {name: text(cell) for name, text in read.items()}
-        for cell in cells
+    shown = [
+        *timed.names(compared_table),
+        timed.LAUNCHES,
+        of_metric(METRICS["samples_per_s"]),
+        *compared(f"to {compared_table.baseline}" if by == "framework" else "ratio", _ratio, compared_table.tested),
+        *(timed.of_devices(compared_table) if by == "devices" else []),
+        *([of_metric(METRICS["peak_memory_bytes"], header="memory MiB")] if by in OF_MEMORY else []),
+        Column("bottleneck", lambda cell: cell.bottleneck.kind),
+        *([] if proved else [Column("identity", lambda cell: cell.identity.kind if cell.identity else NONE)]),
     ]
-    return [title(compared.group), *_narrow(lines, columns, ["bottleneck", "global batch", "communication"])]
+    if any(cell.outcome != "ok" or cell.flags for cell in cells):
+        shown.append(Column("outcome", timed.outcome))
+    made = grid(shown, cells, notes)
+    return [title(compared_table.group), *_narrow(made, columns, ["bottleneck", "global batch", "communication"])]
 
 
-def _ratio(cell: TimedCell, notes: Notes) -> str:
-    """Returns a ratio with notes that do not say which row it is to, so that equal ones are one note."""
+def _ratio(cell: TimedCell) -> Any:
+    """Returns a ratio whose notes do not say which row it is to, so that equal ones are one note."""
     found = cell.ratio
-    if not found.baseline:  # its row is missing, which the table shows
-        return ratio(found)
     reason = found.reason.removeprefix(f"no ratio to {found.baseline}: ")
     caveat = found.caveat.removeprefix(f"ran under different conditions than {found.baseline}: ")
-    return ratio(replace(found, reason=reason, caveat=caveat), notes)
+    if not found.baseline:  # its row is missing, which the table shows
+        reason = caveat = ""
+    return replace(found, reason=reason, caveat=caveat)
 
 
 def _show_inference(shown: View, columns: int) -> list[str]:
     """Returns the same for inference, without what happens once."""
-    headers = shown.grid.headers
-    left_out = ("worst ms", "first request ms", "first batch ms", "memory MiB")
-    kept = [at for at, name in enumerate(headers) if name not in left_out]
-    rows = [{headers[at]: row[at] for at in kept} for row in shown.grid.rows]
-    return [shown.title, *_narrow(rows, columns, ["with loading", "95th ms"])]
+    made = shown.grid.without(["worst ms", "first request ms", "first batch ms", "memory MiB"])
+    return [shown.title, *_narrow(made, columns, ["with loading", "95th ms"])]
 
 
 def _show_accuracy(trained: AccuracyComparison, columns: int) -> list[str]:
     """Returns the same for cells that train to their end."""
     shown = view(trained)
-    rows = [dict(zip(shown.grid.headers, row, strict=True)) for row in shown.grid.rows]
-    ran_well = all(row["outcome"] == "ok" for row in rows)
-    left_out = ("epochs", "identity", *(("outcome",) if ran_well else ()))
-    kept = [{name: text for name, text in row.items() if name not in left_out} for row in rows]
-    yielding = ["samples/s", *(name for name in kept[0] if name.startswith("epochs to"))]
-    return [shown.title, *_narrow(kept, columns, yielding)]
+    ran_well = {row[shown.grid.headers.index("outcome")] for row in shown.grid.rows} == {"ok"}
+    made = shown.grid.without(["epochs", "identity", *(["outcome"] if ran_well else [])])
+    epochs = (header for header in made.headers if header.startswith("epochs to"))
+    return [shown.title, *_narrow(made, columns, ["samples/s", *epochs])]
 
 
-def _narrow(rows: Sequence[Mapping[str, str]], columns: int, yielding: Iterable[str]) -> list[str]:
+def _narrow(shown: Grid, columns: int, yielding: Iterable[str]) -> list[str]:
     """Returns the aligned rows; where they are too wide, without the columns that decide least."""
-    lines = _align(rows)
     for name in yielding:
-        if max(map(len, lines)) >= columns:
-            rows = [{header: text for header, text in row.items() if header != name} for row in rows]
-            lines = _align(rows)
-    return lines
+        if max(map(len, _align(shown))) >= columns:
+            shown = shown.without([name])
+    return _align(shown)
 
 
-def _align(rows: Sequence[Mapping[str, str]]) -> list[str]:
+def _align(shown: Grid) -> list[str]:
     """Returns the header and the rows, in columns as wide as their widest cell."""
-    cells = [[clean(cell, CELL_MOST) for cell in line] for line in ([*rows[0]], *(row.values() for row in rows))]
+    cells = [[clean(cell, CELL_MOST) for cell in line] for line in (shown.headers, *shown.rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
 

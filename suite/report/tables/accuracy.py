@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from suite.analysis.accuracy.comparison import MARGIN, AccuracyComparison, target_of, training_histories
-from suite.analysis.rows.groups import SETTINGS, Row
+from suite.analysis.rows.groups import SETTINGS
 from suite.analysis.rows.wording import DASH, NONE, listing
 from suite.analysis.scaling.efficiency import STRONG
-from suite.analysis.scaling.time_to_accuracy import TimeSpeedup, find_time_speedups
+from suite.analysis.scaling.time_to_accuracy import find_time_speedups
+from suite.catalog.setting import TEXT
 from suite.plan.matrix import STUDIED
-from suite.record.text import clean
 from suite.report.format.names import target_words
 from suite.report.format.text import spread
-from suite.report.format.view import LEFT, Grid, View
-from suite.report.tables.figures import launch_count
+from suite.report.format.view import View
+from suite.report.tables.columns import MORE, NAME, Column, grid, has_several, launch_count, settings
 from workloads.spec import read_declaration
 
 #: Test accuracy and GPU time that Elshawi et al. published (DLBench, Cluster Computing 24, 2021; recomputed from the
@@ -26,40 +26,33 @@ DIFFERENT = {name: read_declaration(name).study_differs for name in STUDIED}
 
 def view(table: AccuracyComparison) -> View:
     """Returns the table and its notes as strings."""
-    columns = _columns(table)
-    gained = find_time_speedups(table.group, target_of(table.group))
-    records = [
-        row | _settings(table, key) | _of_devices(key, gained.get(key.key))
-        for key, row in zip(table.group.rows, rows(table), strict=True)
-    ]
-    texts = [[read(row) for read in columns.values()] for row in records]
-    grid = Grid(list(columns), texts, [LEFT] * len(columns), names=1 + len(_varying(table)))
-    return View(_title(table), grid, _notes(table))
+    return View(_title(table), grid(_columns(table), zip(table.group.rows, rows(table), strict=True)), _notes(table))
 
 
-def _columns(table: AccuracyComparison) -> dict[str, Callable[[Any], str]]:
+def _columns(table: AccuracyComparison) -> list[Column]:
+    """Returns the columns of a trained cell, each of which is read of its row and its figures."""
     gained = find_time_speedups(table.group, target_of(table.group))
-    several = any(row.cell.devices > 1 for row in table.group.rows)
     energy = table.frame["energy_j_to_target"].notna().any()
     to_fp32 = (table.frame["fp32_verdict"] != "").any()
     target = _target(table)
-    return {
-        "framework": lambda row: row["framework"],
-        **{name: _setting(name) for name in _varying(table)},
-        **({"global batch": lambda row: row["global batch"]} if several else {}),
-        "seeds": lambda row: launch_count(row["seeds_ok"], row["seeds"]),
-        "epochs": lambda row: _format_number(row["epochs"]),
-        "test accuracy": _accuracy,
-        f"against {table.baseline}": lambda row: _against(row, ""),
-        **({"against fp32": lambda row: _against(row, "fp32_")} if to_fp32 else {}),
-        f"epochs to {target}": _epochs,
-        f"seconds to {target}": lambda row: _count_reached(row, "seconds_to_target"),
-        **({"than one device": lambda row: row["than one device"]} if gained else {}),
-        "samples/s": lambda row: _spread(row, "samples_per_s"),
-        **({"J to target*": lambda row: _spread(row, "energy_j_to_target")} if energy else {}),
-        "identity": lambda row: row["identity"] or NONE,
-        "outcome": lambda row: "; ".join(filter(None, [row["outcome"], row["flags"]])),
-    }
+    columns = [
+        Column("framework", lambda at: at[1]["framework"], where=(NAME,)),
+        *settings(_varying(table), lambda at, name: SETTINGS[name](at[0])),
+        Column("global batch", lambda at: at[0].cell.effective_batch) if has_several(table.group) else None,
+        Column("seeds", lambda at: launch_count(at[1]["seeds_ok"], at[1]["seeds"])),
+        Column("epochs", lambda at: _format_number(at[1]["epochs"]), where=(MORE,)),
+        Column("test accuracy", lambda at: _accuracy(at[1])),
+        Column(f"against {table.baseline}", lambda at: _against(at[1], "")),
+        Column("against fp32", lambda at: _against(at[1], "fp32_")) if to_fp32 else None,
+        Column(f"epochs to {target}", lambda at: _epochs(at[1]), where=(MORE,)),
+        Column(f"seconds to {target}", lambda at: _count_reached(at[1], "seconds_to_target")),
+        Column("than one device", lambda at: _sooner(gained.get(at[0].key))) if gained else None,
+        Column("samples/s", lambda at: _spread(at[1], "samples_per_s"), where=(MORE,)),
+        Column("J to target*", lambda at: _spread(at[1], "energy_j_to_target"), where=(MORE,)) if energy else None,
+        Column("identity", lambda at: at[1]["identity"]),
+        Column("outcome", lambda at: "; ".join(filter(None, [at[1]["outcome"], at[1]["flags"]]))),
+    ]
+    return [replace(each, form=TEXT) for each in columns if each]
 
 
 def rows(table: AccuracyComparison) -> list[dict[str, Any]]:
@@ -75,22 +68,12 @@ def _varying(table: AccuracyComparison) -> list[str]:
     return [name for name in table.group.varying if not (own and name == "compile")]
 
 
-def _settings(table: AccuracyComparison, row: Row) -> dict[str, str]:
-    """Returns those settings under names that do not clash with the names of figures."""
-    return {f"setting {name}": SETTINGS[name](row) for name in _varying(table)}
-
-
-def _of_devices(row: Row, gain: TimeSpeedup | None) -> dict[str, str]:
-    """Returns the columns that only tables with several devices have."""
+def _sooner(gain: Any) -> str:
+    """Returns how many times as soon as one device the target was reached."""
     if gain is None:
-        return {"global batch": str(row.cell.effective_batch), "than one device": NONE}
+        return NONE
     ends = f" ({gain.low:.2f}{DASH}{gain.high:.2f})" if gain.low != gain.high else ""
-    kept = " [same global batch]" if gain.kind == STRONG else ""
-    return {"global batch": str(row.cell.effective_batch), "than one device": f"{gain.value:.2f}x{ends}{kept}"}
-
-
-def _setting(name: str) -> Callable[[Any], str]:
-    return lambda row: clean(row[f"setting {name}"], 40)
+    return f"{gain.value:.2f}x{ends}{' [same global batch]' if gain.kind == STRONG else ''}"
 
 
 def _title(table: AccuracyComparison) -> str:

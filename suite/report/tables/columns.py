@@ -1,107 +1,189 @@
-"""The columns of a table of timed cells, as text."""
+"""Columns, each declared once: files, SCHEMA.md, tables, the page and the screen read the declaration."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite
+from typing import Any
 
-from suite.analysis.rows.wording import NONE, middle
-from suite.catalog.metrics import METRICS, Metric
-from suite.record.text import clean
-from suite.report.format.view import LEFT, RIGHT, Grid, View
-from suite.report.tables.figures import (
-    Notes,
-    Read,
-    launch_count,
-    metric_text,
-    of_devices,
-    outcome,
-    ratio,
-    varied_settings,
-)
-from suite.report.tables.frame import Table
-from suite.report.tables.words import foot_lines, shown_metrics, title
+from suite.analysis.rows.groups import SETTINGS, Group
+from suite.analysis.rows.wording import DASH, NONE, figure, middle
+from suite.catalog.metrics import Metric
+from suite.catalog.setting import TEXT, WHOLE
+from suite.report.format.text import spread
+from suite.report.format.view import LEFT, RIGHT, Grid
 
-#: The metric whose heading names the kind of memory.
-MEMORY = "peak_memory_bytes"
+#: Forms of a value besides `TEXT` and `WHOLE`; the last two have ``value``, ``low`` and ``high``.
+NUMBER, FLAG, RATIO, SPREAD = "number", "true or false", "ratio", "spread"
 
+#: Where a column is: it identifies a row; a page hides it until asked for it; a narrow screen keeps it.
+NAME, MORE, KEPT = "name", "more", "kept"
 
-def view(table: Table) -> View:
-    """Returns the table and its notes as strings, numbered notes last."""
-    notes = Notes()
-    grid = _measured_grid(table, notes)
-    return View(title(table.group), grid, [*foot_lines(table), *notes.lines], _monitored_grid(table))
+#: Settings that are numbers, in a table.
+RIGHT_FLUSH = ("batch", "devices")
+
+Read = Callable[[Any], Any]
 
 
-def _measured_grid(table: Table, notes: Notes) -> Grid:
-    """Returns the measured values and the outcome of each row."""
-    names = _names(table)
-    several, sides = of_devices(table.group)
-    metrics = _headlines(table)
-    first, *others = metrics.values()
-    columns: dict[str, Read] = {
-        **names,
-        **{name: read for name, read in several.items() if name == "global batch"},
-        "n": lambda cell: launch_count(cell.launches_ok, cell.launches),
-        first.label: metric_text(first),
-        "ratio": lambda cell: ratio(cell.ratio, notes),
-        **({"verdict": lambda cell: cell.ratio.verdict or NONE} if table.tested else {}),
-        **{name: read for name, read in several.items() if name != "global batch"},
-        **{metric.label: _text(metric, table) for metric in others},
-        "identity": lambda cell: str(cell.identity or NONE),
-        "outcome": lambda cell: outcome(cell, notes),
-    }
-    headers = list(columns)
-    align = [RIGHT if header == "batch" else sides.get(header, LEFT) for header in names]
-    align += [LEFT if header in ("identity", "outcome") else RIGHT for header in headers[len(names) :]]
-    rows = [[read(cell) for read in columns.values()] for cell in table.cells]
-    places = frozenset(
-        (at, headers.index(metrics[name].label)) for at, cell in enumerate(table.cells) for name in cell.best
+class Notes:
+    """Numbered notes; the same text gets the same number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def mark(self, text: str) -> str:
+        return f"[{self._numbers.setdefault(text, len(self._numbers) + 1)}]"
+
+    @property
+    def lines(self) -> list[str]:
+        return [f"[{number}] {text}" for text, number in self._numbers.items()]
+
+
+@dataclass(frozen=True)
+class Column:
+    """``name`` is its name in files, and in tables too unless it has a ``header``; ``read`` its value of a row.
+
+    A table writes a text as it is, a `RATIO` with its notes, and other figures in units of ``per``. ``unit`` and
+    ``meaning`` go to SCHEMA.md. A column that does not apply to a row is empty there, never zero.
+    """
+
+    name: str
+    read: Read = lambda _: None
+    form: str = NUMBER
+    unit: str = ""
+    meaning: str = ""
+    header: str = ""
+    per: float = 1.0
+    where: tuple[str, ...] = ()
+
+    def text(self, row: Any, notes: Notes) -> str:
+        """Returns what a table shows of the row."""
+        value = self.read(row)
+        if value is None or isinstance(value, str):
+            return value or NONE
+        if self.form == RATIO:
+            return ratio(value, notes)
+        if self.form == SPREAD:
+            ends = [figure(end / self.per) for end in (value.low, value.high) if end is not None]
+            return figure(value.value / self.per) + (_bounds(*ends) if ends else "")
+        return figure(value / self.per) if isinstance(value, float) else str(value)
+
+
+def grid(
+    columns: Sequence[Column],
+    rows: Iterable[Any],
+    notes: Notes | None = None,
+    best: Callable[[Any], Iterable[str]] = lambda _: (),
+    drop_empty: bool = False,
+) -> Grid:
+    """Returns the table of these rows; ``best`` names the columns of a row to be marked.
+
+    With ``drop_empty`` columns without any value are left out.
+    """
+    rows, numbered = list(rows), notes or Notes()
+    texts = [[column.text(row, numbered) for column in columns] for row in rows]
+    places = {column.name: at for at, column in enumerate(columns)}
+    kept = {at for at, column in enumerate(columns) if KEPT in column.where}
+    made = Grid(
+        [column.header or column.name for column in columns],
+        texts,
+        [LEFT if column.form == TEXT else RIGHT for column in columns],
+        sum(NAME in column.where for column in columns),
+        frozenset((at, places[name]) for at, row in enumerate(rows) for name in best(row)),
+        frozenset(at for at, column in enumerate(columns) if MORE in column.where),
+        frozenset({*range(len(columns))} - kept if kept else ()),
     )
-    return Grid(headers, rows, align, len(names), places)
+    empty = {at for at in range(len(columns)) if all(row[at] == NONE for row in texts)} if drop_empty else set()
+    return made.only([at for at in range(len(columns)) if at not in empty]) if empty else made
 
 
-def _headlines(table: Table) -> dict[str, Metric]:
-    """Returns the metrics of the first part. If a framework has several modes, the question is when compiling pays."""
-    hidden = "compile_s" if "compile" in varied_settings(table.group) else "break_even_steps"
-    metrics = {name: metric for name, metric in METRICS.items() if metric.headline and name != hidden}
-    kinds = _memory_kinds(table)
-    if len(kinds) == 1:
-        metrics[MEMORY] = replace(metrics[MEMORY], label=f"{_memory_words(*kinds)} MiB")
-    return metrics
+def settings(names: Iterable[str], read: Callable[[Any, str], str]) -> list[Column]:
+    """Returns the columns of settings that identify a row; ``read`` returns a setting of a row by its name."""
+    return [
+        Column(name, partial(_setting, read=read, name=name), WHOLE if name in RIGHT_FLUSH else TEXT, where=(NAME,))
+        for name in names
+    ]
 
 
-def _text(metric: Metric, table: Table) -> Read:
-    """Returns what writes this metric; memory of several kinds names its kind."""
-    read = metric_text(metric)
-    if metric.name == MEMORY and len(_memory_kinds(table)) > 1:
-        return lambda cell: f"{read(cell)} {_memory_words(cell.peak_memory_kind)}".rstrip()
-    return read
+def _setting(row: Any, *, read: Callable[[Any, str], str], name: str) -> str:
+    return middle(read(row, name))  # only the name of a run can be long
 
 
-def _monitored_grid(table: Table) -> Grid | None:
-    """Returns the metrics of the second part that at least one row has; None if there are none."""
-    metrics = shown_metrics(table)
-    if not metrics:
-        return None
-    names = _names(table)
-    columns = names | {metric.label: metric_text(metric) for metric in metrics}
-    rows = [[read(cell) for read in columns.values()] for cell in table.cells]
-    return Grid([*columns], rows, [LEFT] * len(names) + [RIGHT] * len(metrics), len(names))
+def compared(name: str, read: Read, tested: bool, verdict: str = "verdict", form: str = TEXT) -> list[Column]:
+    """Returns the column of a ratio, and that of its verdict where any was tested."""
+    columns = [Column(name, read, RATIO), Column(verdict, lambda row: getattr(read(row), "verdict", ""), form)]
+    return columns if tested else columns[:1]
 
 
-def _names(table: Table) -> dict[str, Read]:
-    """Returns the columns that identify a row."""
-    return {name: _setting(name) for name in ("framework", *table.group.varying)}
+def of_metric(metric: Metric, where: tuple[str, ...] = (), header: str = "") -> Column:
+    """Returns the column of a metric of a timed cell, with its bounds if it has any."""
+
+    def scaled(cell: Any, name: str) -> float | None:
+        value: float | None = cell.figures[name]
+        # The rounding hides the last digits of counters.
+        return value if metric.per == 1 or value is None else round(value / metric.per, 6)
+
+    def read(cell: Any) -> str:
+        value, *ends = (scaled(cell, name) for name in (metric.name, *metric.ends))
+        if metric.form and value is not None and isfinite(value):
+            return f"{value:{metric.form}}"
+        return spread(value, ends[0], ends[-1]) if ends else figure(value)
+
+    return Column(metric.name, read, header=header or metric.label, where=where)
 
 
-def _setting(name: str) -> Read:
-    return lambda cell: middle(cell.settings.get(name, cell.framework)) or NONE  # only the name of a run can be long
+def ratio(found: Any, notes: Notes | None = None) -> str:
+    """Returns ``1.52 (1.49-1.55)``; with ``notes``, marks why there is none, and what to beware of."""
+    if not found.blocks or found.value is None or found.low is None or found.high is None:
+        return f"{NONE} {notes.mark(found.reason)}" if notes and found.reason else NONE
+    caveat = f" {notes.mark(found.caveat)}" if notes and found.caveat else ""
+    return f"{bounded((found.value, found.low, found.high))}{caveat}"
 
 
-def _memory_kinds(table: Table) -> set[str]:
-    return {cell.peak_memory_kind for cell in table.cells} - {""}
+def bounded(ratio: Sequence[float] | None) -> str:
+    """Returns ``1.52 (1.49-1.55)`` for a ratio and its bounds; empty without one."""
+    if not ratio:
+        return ""
+    value, low, high = (f"{each:.2f}" for each in ratio)
+    return value + _bounds(low, high)
 
 
-def _memory_words(kind: str) -> str:
-    """Returns ``RSS peak`` for ``rss_peak_bytes``."""
-    return clean(kind).removesuffix("_bytes").replace("_", " ").replace("rss", "RSS")
+def launch_count(ok: int, started: int) -> str:
+    """Returns ``6``, or ``4/6`` if not all that started ended well."""
+    return str(started) if ok == started else f"{ok}/{started}"
+
+
+def shares(found: Any) -> str:
+    """Returns ``92 % (90-94)`` for a ratio of 0.92 with its bounds."""
+    if found is None or found.value is None:
+        return NONE
+    low, high = (f"{100 * (end or 0.0):.0f}" for end in (found.low, found.high))
+    return f"{100 * found.value:.0f} %{_bounds(low, high)}"
+
+
+def communication(cost: Any) -> str:
+    """Returns what communication costs; an interval that begins below zero begins at zero."""
+    if cost is None:
+        return NONE
+    ends = [f"{100 * max(0.0, end):.0f}" for end in (cost.low, cost.high) if end is not None]
+    return f"{100 * cost.share:.0f} %{_bounds(*ends) if ends else ''}"
+
+
+def _bounds(low: str, high: str) -> str:
+    return f" ({low}{DASH}{high})" if low != high else ""
+
+
+def varied_settings(group: Group) -> list[str]:
+    """Returns the settings that have more than one value within a framework."""
+    values: dict[tuple[str, str], set[str]] = {}
+    for row in group.rows:
+        for name in group.varying:
+            values.setdefault((name, row.cell.framework), set()).add(SETTINGS[name](row))
+    return list(dict.fromkeys(name for (name, _), each in values.items() if len(each) > 1))
+
+
+def has_several(group: Group) -> bool:
+    """Returns whether any row has several devices."""
+    return any(row.cell.devices > 1 for row in group.rows)

@@ -70,6 +70,11 @@ class Table:
         """The name of the base: a framework, or the value of the axis that ratios are formed along."""
         return str(self.base)
 
+    @cached_property
+    def by_row(self) -> dict[RowKey, TimedCell]:
+        """The cells by the keys of their rows."""
+        return {row.key: cell for row, cell in zip(self.group.rows, self.cells, strict=True)}
+
     @property
     def tested(self) -> bool:
         """Whether any row has a verdict."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from suite.analysis.rows.groups import SETTINGS, Row
-from suite.analysis.rows.wording import NONE, figure, middle
-from suite.analysis.statistics.ratios import Ratio
 from suite.analysis.statistics.releases import Step
 from suite.catalog.metrics import METRICS
-from suite.catalog.setting import INSTALLED
+from suite.catalog.setting import INSTALLED, TEXT
 from suite.record.text import clean
 from suite.report.format.names import framework, workload
-from suite.report.format.view import LEFT, RIGHT, Grid, View
-from suite.report.tables.figures import Notes, metric_text, ratio, varied_settings
+from suite.report.format.view import View
+from suite.report.tables.columns import NAME, Column, Notes, compared, grid, of_metric, settings, varied_settings
 from suite.report.tables.frame import Table
 
 NOTE = (
@@ -24,44 +20,31 @@ NOTE = (
 
 def views(table: Table) -> list[View]:
     """Returns one table of all lines; none where no framework ran in several releases."""
-    lines = table.findings.releases
-    if not lines:
+    steps = [step for line in table.findings.releases for step in line]
+    if not steps:
         return []
-    notes = Notes()
-    own = [name for name in varied_settings(table.group) if name != "release" and _varies(name, lines)]
-    tested = any(each.verdict for line in lines for step in line for each in _ratios(step))
-    verdict = ["verdict"] if tested else []
-    headers = [
-        "framework", *own, "release", "Python", "n", "samples/s", "to the one before", *verdict, "to the oldest",
-        *verdict, "first step s", "compile s", "peak memory",
-    ]  # fmt: skip
-    rows = [_row(table, step, own, tested, notes) for line in lines for step in line]
-    left = {"framework", "release", "Python", "verdict", *own}
-    align = [LEFT if header in left else RIGHT for header in headers]
-    title = f"Releases: training throughput of the {workload(table.group)}"
-    return [View(title, Grid(headers, rows, align, len(own) + 2), [NOTE, *notes.lines])]
-
-
-def _row(table: Table, step: Step, own: Sequence[str], tested: bool, notes: Notes) -> list[str]:
-    row = step.row
-    timed = table.cells[table.group.rows.index(row)]
-    changes = []
-    for found in (step.to_before, step.to_oldest):
-        changes += [ratio(found, notes) if found else NONE]
-        changes += [(found.verdict if found else "") or NONE] if tested else []
-    memory = timed.peak_memory_bytes
-    return [
-        framework(row.cell.framework),
-        *(middle(SETTINGS[name](row)) for name in own),
-        release_name(step),
-        python_of(row) or NONE,
-        str(len(row.ok)),
-        metric_text(METRICS["samples_per_s"])(timed),
-        *changes,
-        figure(timed.first_step_s),
-        figure(timed.compile_s),
-        f"{memory / 2**20:,.0f} MiB" if memory else NONE,
+    notes, timed, rate = Notes(), table.by_row, of_metric(METRICS["samples_per_s"])
+    own = [name for name in varied_settings(table.group) if len({SETTINGS[name](step.row) for step in steps}) > 1]
+    tested = any(found and found.verdict for step in steps for found in (step.to_before, step.to_oldest))
+    columns = [
+        Column("framework", lambda step: framework(step.row.cell.framework), TEXT, where=(NAME,)),
+        *settings([name for name in own if name != "release"], lambda step, name: SETTINGS[name](step.row)),
+        Column("release", release_name, TEXT, where=(NAME,)),
+        Column("Python", lambda step: python_of(step.row), TEXT),
+        Column("n", lambda step: len(step.row.ok)),
+        Column("samples/s", lambda step: rate.read(timed[step.row.key])),
+        *compared("to the one before", lambda step: step.to_before, tested),
+        *compared("to the oldest", lambda step: step.to_oldest, tested),
+        Column("first step s", lambda step: timed[step.row.key].first_step_s),
+        Column("compile s", lambda step: timed[step.row.key].compile_s),
+        Column("peak memory", lambda step: _mebibytes(timed[step.row.key].peak_memory_bytes)),
     ]
+    title = f"Releases: training throughput of the {workload(table.group)}"
+    return [View(title, grid(columns, steps, notes), [NOTE, *notes.lines])]
+
+
+def _mebibytes(size: int | None) -> str:
+    return f"{size / 2**20:,.0f} MiB" if size else ""
 
 
 def release_name(step: Step) -> str:
@@ -73,11 +56,3 @@ def python_of(row: Row) -> str:
     """Returns the minor version of the Python that a row ran on; empty where no launch recorded it."""
     pythons = {clean(record.environment.get("python", ""), 20).rpartition(".")[0] for record in row.ok}
     return " ".join(sorted(filter(None, pythons)))
-
-
-def _ratios(step: Step) -> list[Ratio]:
-    return [each for each in (step.to_before, step.to_oldest) if each]
-
-
-def _varies(name: str, lines: Sequence[Sequence[Step]]) -> bool:
-    return len({SETTINGS[name](step.row) for line in lines for step in line}) > 1

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import SETTINGS, Row
-from suite.analysis.rows.wording import NONE, figure, listing, middle
+from suite.analysis.rows.wording import NONE, figure, listing
 from suite.analysis.scaling.communication import Exchange, apart
 from suite.analysis.scaling.efficiency import KINDS, STRONG, WEAK, Point, Scaling
 from suite.analysis.statistics.inference import LEAST
-from suite.analysis.statistics.ratios import Ratio
 from suite.catalog.metrics import METRICS
+from suite.catalog.setting import TEXT
 from suite.plan.settings.strategies import has_local_statistics
 from suite.record.text import clean
 from suite.report.format.names import count, counts, framework, strategy, workload
-from suite.report.format.view import LEFT, RIGHT, Grid, View
-from suite.report.tables.figures import Notes, communication, metric_text, ratio, shares, varied_settings
+from suite.report.format.view import View
+from suite.report.tables.columns import (
+    NAME,
+    Column,
+    Notes,
+    communication,
+    compared,
+    grid,
+    of_metric,
+    settings,
+    shares,
+    varied_settings,
+)
 from suite.report.tables.frame import Table
 
 #: What each kind of scaling keeps, in a title.
@@ -38,6 +50,8 @@ APART = (
 #: Settings that a scaling varies, or that its own columns show.
 OWN = ("devices", "strategy", "batch")
 
+Placed = tuple[Scaling, Point]
+
 
 def views(table: Table) -> list[View]:
     """Returns the tables of each kind of scaling that the rows have; none without cells of several devices."""
@@ -46,31 +60,48 @@ def views(table: Table) -> list[View]:
 
 
 def _view(table: Table, kind: str, scalings: Sequence[Scaling]) -> View:
-    group = table.group
     notes = Notes()
-    own = [name for name in varied_settings(group) if name not in OWN and _varies(name, scalings)]
-    names = ["framework", *own, "strategy", "devices"]
     tested = any(ratio.verdict for each in scalings for ratio in each.ratios)
-    headers = [
-        *names, "threads each", "batch each", "global batch", "n", "samples/s", "speed-up",
-        *(["verdict"] if tested else []), "efficiency", "communication", "skew", "all-reduce", "bottleneck",
-    ]  # fmt: skip
-    rows = [
-        _row(table, each, point, own=own, tested=tested, notes=notes)
+    own = [name for name in varied_settings(table.group) if name not in OWN and _varies(name, scalings)]
+    points = [
+        (each, point)
         for before, each in zip((None, *scalings), scalings, strict=False)
         # The base that two strategies share is shown once.
         for point in (each.points[1:] if before and before.base.row is each.base.row else each.points)
     ]
-    left = {"framework", "strategy", "verdict", "bottleneck", *own}
-    align = [LEFT if header in left else RIGHT for header in headers]
-    kept = [name for name, column in zip(headers, zip(*rows, strict=True), strict=True) if {*column} != {NONE}]
-    places = [headers.index(name) for name in kept]
-    grid = Grid(
-        kept, [[row[at] for at in places] for row in rows], [align[at] for at in places],
-        len([name for name in names if name in kept]),
-    )  # fmt: skip
-    title = f"{kind.capitalize()} scaling of the {workload(group)}: {KEPT[kind]}"
-    return View(title, grid, [explain(kind, scalings), *_notes(table, scalings, tested), *notes.lines])
+    made = grid(_columns(table, own, tested), points, notes, drop_empty=True)
+    title = f"{kind.capitalize()} scaling of the {workload(table.group)}: {KEPT[kind]}"
+    return View(title, made, [explain(kind, scalings), *_notes(table, scalings, tested), *notes.lines])
+
+
+def _varies(name: str, scalings: Sequence[Scaling]) -> bool:
+    return len({SETTINGS[name](row) for each in scalings for row in each.rows}) > 1
+
+
+def _columns(table: Table, own: Sequence[str], tested: bool) -> list[Column]:
+    """Returns the columns of a point, each of which is read with its scaling."""
+    rate, timed = of_metric(METRICS["samples_per_s"]), table.by_row
+
+    def gain(name: str, base: str) -> Callable[[Placed], Any]:
+        return lambda at: base if at[1] is at[0].base else getattr(at[1], name)
+
+    return [
+        Column("framework", lambda at: framework(at[0].framework), TEXT, where=(NAME,)),
+        *settings(own, lambda at, name: SETTINGS[name](at[1].row)),
+        Column("strategy", lambda at: strategy(at[0].strategy) if at[1].devices > 1 else "", TEXT, where=(NAME,)),
+        Column("devices", lambda at: at[1].devices, where=(NAME,)),
+        Column("threads each", lambda at: at[1].threads),
+        Column("batch each", lambda at: at[1].row.cell.batch * at[1].row.cell.accumulate),
+        Column("global batch", lambda at: at[1].global_batch),
+        Column("n", lambda at: len(at[1].row.ok)),
+        Column("samples/s", lambda at: rate.read(timed[at[1].row.key])),
+        *compared("speed-up", gain("speed_up", "1"), tested),
+        Column("efficiency", lambda at: _efficiency(gain("efficiency", "100 %")(at))),
+        Column("communication", lambda at: communication(at[1].communication)),
+        Column("skew", lambda at: at[1].exchange.skew or None),
+        Column("all-reduce", lambda at: _allreduce(at[1].exchange)),
+        Column("bottleneck", lambda at: timed[at[1].row.key].bottleneck.kind, TEXT),
+    ]
 
 
 def explain(kind: str, scalings: Iterable[Scaling]) -> str:
@@ -79,31 +110,9 @@ def explain(kind: str, scalings: Iterable[Scaling]) -> str:
     return APART if kind == STRONG and any(map(has_local_statistics, cells)) else WHAT[kind]
 
 
-def _row(table: Table, scaling: Scaling, point: Point, *, own: Sequence[str], tested: bool, notes: Notes) -> list[str]:
-    row, cell = point.row, point.row.cell
-    timed = table.cells[table.group.rows.index(row)]
-    base = point is scaling.base
-    return [
-        framework(cell.framework),
-        *(middle(SETTINGS[name](row)) for name in own),
-        strategy(scaling.strategy) if cell.devices > 1 else NONE,
-        str(cell.devices),
-        point.threads or NONE,
-        str(cell.batch * cell.accumulate),
-        str(point.global_batch),
-        str(len(row.ok)),
-        metric_text(METRICS["samples_per_s"])(timed),
-        "1" if base else ratio(point.speed_up, notes),
-        *([NONE if base else point.speed_up.verdict or NONE] if tested else []),
-        "100 %" if base else _efficiency(point.efficiency),
-        communication(point.communication),
-        figure(point.exchange.skew) if point.exchange.skew else NONE,
-        _allreduce(point.exchange),
-        timed.bottleneck.kind or NONE,
-    ]
-
-
-def _efficiency(found: Ratio) -> str:
+def _efficiency(found: Any) -> str:
+    if isinstance(found, str):
+        return found
     words = shares(found)
     return f"{words} linear" if found.verdict == "equal" else words
 
@@ -114,10 +123,6 @@ def _allreduce(found: Exchange) -> str:
         return NONE
     words = f"{figure(found.bytes_per_s / 1e9)} GB/s"
     return f"{words} ({100 * found.of_peak:.0f} %)" if found.of_peak else words
-
-
-def _varies(name: str, scalings: Sequence[Scaling]) -> bool:
-    return len({SETTINGS[name](row) for each in scalings for row in each.rows}) > 1
 
 
 def _notes(table: Table, scalings: Sequence[Scaling], tested: bool) -> list[str]:

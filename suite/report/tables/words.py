@@ -16,7 +16,7 @@ from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import METRICS, Metric, first_gpu, monitor_metrics, number
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK
 from suite.report.format.names import SETTING_NAMES, counts
-from suite.report.tables.figures import has_several
+from suite.report.tables.columns import has_several
 from suite.report.tables.frame import Table
 
 #: Below a table along the number of devices.
