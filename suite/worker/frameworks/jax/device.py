@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -67,6 +68,18 @@ def _version(distribution: str) -> str | None:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
+
+
+#: What spares the trials by which XLA chooses kernels on a GPU: NVIDIA's libraries then choose, by rules of their own.
+#: On an H200 (JAX 0.11.2) the trials of a product of 8192 x 8192 in float32, and of what else the probe of precision
+#: computes, took 22 s.
+WITHOUT_TRIALS = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
+
+
+@cache
+def without_trials() -> dict[str, Any]:
+    """Those of `WITHOUT_TRIALS` that this release of XLA has; for what is not timed against another framework."""
+    return {name: value for name, value in WITHOUT_TRIALS.items() if takes({name: value})}
 
 
 def takes(options: dict[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from suite.catalog.settings import LAYOUTS
 from suite.worker.evidence.owners import once, part
 from suite.worker.frameworks import find_kernel
-from suite.worker.frameworks.jax.device import allocator, graphs_switched_off, takes, threads
+from suite.worker.frameworks.jax.device import allocator, graphs_switched_off, takes, threads, without_trials
 from suite.worker.frameworks.jax.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
 from suite.worker.frameworks.jax.training import COMPILE_MODES, COMPILER_OPTIONS
 from workloads.data.dataset import Array
@@ -54,9 +54,9 @@ def time_savers() -> dict[str, Any]:
 def programs_kept(folder: str, how: str) -> Iterator[None]:
     """A context in which compiled programs are kept in the folder and taken from there.
 
-    On a CPU they compile sooner, unless they are to be ``exact``. Compiled ``quickly`` they take a fifth of the time or
-    less, but then run more slowly: for small ones that run a few times. On a GPU, where XLA chooses kernels by trying
-    them, exact ones compile anew, by the choices that this process has made.
+    They compile sooner, unless they are to be ``exact``. On a CPU, ``quickly`` takes a fifth of the time or less, but
+    such programs run more slowly: for small ones that run a few times. On a GPU, where XLA chooses kernels by trying
+    them, exact ones compile anew, by the choices that this process has made, and others without trials.
     """
     on_a_cpu = jax.default_backend() == "cpu"
     if how == "exact" and not on_a_cpu:
@@ -71,7 +71,8 @@ def programs_kept(folder: str, how: str) -> Iterator[None]:
         wanted["jax_disable_most_optimizations"] = True
     previous = {name: jax.config.values[name] for name in wanted if name in jax.config.values}
     options = COMPILER_OPTIONS.copy()
-    saving = time_savers() if on_a_cpu and how != "exact" else {}  # before a cache that would keep the trial
+    savers = time_savers if on_a_cpu else without_trials
+    saving = savers() if how != "exact" else {}  # before a cache that would keep the trial
     try:
         _configure({name: wanted[name] for name in previous})
         COMPILER_OPTIONS.update(saving)

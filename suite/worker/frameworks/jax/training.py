@@ -36,6 +36,7 @@ from suite.worker.frameworks.jax.device import (
     refuse_variables,
     reset_memory,
     takes,
+    without_trials,
 )
 from suite.worker.frameworks.jax.optimizer import find_decays, optimizer, zero_frozen
 from workloads.data.dataset import Array
@@ -55,11 +56,10 @@ COMPILE_MODES = {"compile": {}, "nographs": {"xla_gpu_enable_command_buffer": ""
 MATMUL_PRECISION = {"fp32": "highest", "tf32": "tensorfloat32", "fp64": "highest"}
 #: What draws dropout's masks, by device: JAX's default, as nothing else was measured to be faster. A step of
 #: `cifar100_cnn` on a CPU (AMD EPYC, 2 cores, batch 32, paired windows in one process) took with `rbg` 1.02 times as
-#: long (0.91 to 1.15, n = 12) in the small size and 1.00 times (0.58 to 1.17, n = 10) in the full one. On CUDA nothing
-#: is measured; `tests/cuda` does that.
+#: long (0.91 to 1.15, n = 12) in size small and 1.00 times (0.58 to 1.17, n = 10) in full; `tests/cuda` has a GPU's.
 DROPOUT_PRNG = {"cpu": "threefry2x32", "cuda": "threefry2x32"}
 
-#: Options of XLA for a step that compiles now. What is timed has none; `jax_evidence.programs_kept` sets some.
+#: Options of XLA for a step that compiles now. What is timed has none; `evidence.programs_kept` sets some.
 COMPILER_OPTIONS: dict[str, Any] = {}
 
 Batch = tuple[jax.Array, jax.Array]
@@ -281,7 +281,7 @@ def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
 def multiplication(cell: Cell, device: str, a: Array, b: Array, repeats: int = 1) -> Callable[[int], None]:
     """A function that multiplies both, repeated along their sides on the device, so many times and waits for it."""
     left, right = (jnp.tile(operand, (repeats, repeats)) for operand in _operands(cell, device, a, b))
-    multiply = jax.jit(jnp.matmul)
+    multiply = jax.jit(jnp.matmul).lower(left, right).compile(compiler_options=without_trials())
 
     def run(count: int) -> None:
         for _ in range(count):
