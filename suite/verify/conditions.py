@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from operator import attrgetter
-from statistics import fmean, median
+from statistics import median
 
 from packaging.utils import canonicalize_name
 
@@ -14,26 +14,16 @@ from suite.analysis.records.hardware import machine
 from suite.analysis.records.machines import Machines
 from suite.analysis.records.steps import PEAK_OF_FEW
 from suite.catalog.frameworks import FRAMEWORKS
-from suite.catalog.metrics import number as as_number
 from suite.catalog.metrics import within
 from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL
-from suite.record.disturbance import (
-    DISTURBED,
-    GPU_FLAGS,
-    OTHERS_MOST,
-    STALLS,
-    TAKES,
-    find_disturbances,
-    has_readings,
-    is_disturbed,
-)
-from suite.record.files.line import decode_line
+from suite.record.disturbance import OTHERS_MOST
 from suite.record.parts.environment import digest_of
 from suite.record.record import SKIPPED, Phase, Record
 from suite.record.retry import count_tested
 from suite.record.text import clean
+from suite.verify.disturbances import disturbances
 from suite.verify.known import DATA, core_peak, gpu_peak
-from suite.verify.rule import FAILED, MEASURE, WARNING, Problem, Submission
+from suite.verify.rule import FAILED, IDLE, MEASURE, WARNING, Problem, Submission
 from suite.worker.launch.measure import HALVES_LEAST, agree
 from workloads.recipes import recipe
 from workloads.registry import RegistryError
@@ -45,12 +35,8 @@ PEAK_MOST, PEAK_LEAST = 1.4, 0.1
 GPU_NAME = re.compile(
     r"geforce|tesla|quadro|\b(RTX|GTX|TITAN|[AHPV]100|[AH]800|H20|G?[BH][123]00|L40?S?|MI\d{3}X)\b", re.IGNORECASE
 )
-IDLE = "measure on an idle machine"
-#: How far the share of the cores that others took may be from the mean of its lines over time, which have rounded and
-#: thinned points, and from so many points on.
-LINES_MOST, POINTS_LEAST = 0.2, 8
-#: What rounding may add to a share, and how many of its cores a machine keeps busy, which two clocks tell.
-ROUNDED, BUSY_MOST = 0.01, 1.1
+#: How many of its cores a machine keeps busy at most, which two clocks tell.
+BUSY_MOST = 1.1
 #: Seconds of a window: shorter ones are mostly the clock's and the fence's.
 WINDOW_LEAST_S = 0.3
 
@@ -149,7 +135,7 @@ def protocol(run: Submission) -> Iterator[Problem]:
             yield Problem(WARNING, f"{count} launches of {cell.id} are {status}, and {ok} are ok")
     yield from _check_steady(run)
     yield from _check_cores(run)
-    yield from _disturbances(run)
+    yield from disturbances(run)
     asked, least_s = run.run["launches"], run.run["plan"]["min_window_s"]
     if run.timed and run.run.get("design") != SEQUENTIAL:
         if asked < LEAST_TESTED:
@@ -199,65 +185,6 @@ def _check_cores(run: Submission) -> Iterator[Problem]:
         if busy > BUSY_MOST * load["cores"] or ("" in cores and load["cores"] != cores[""]):
             why = f"before the run {busy:g} of {load['cores']} cores were busy, which are not those of its launches"
             yield Problem(FAILED, why, MEASURE)
-
-
-def _disturbances(run: Submission) -> Iterator[Problem]:
-    """The flags of launches that others disturbed are what their readings give, which their lines support."""
-    unflagged = []
-    for record in run.ok:
-        disturbed, read, why = is_disturbed(record), has_readings(record), ""
-        stored = within(record.metrics, "host", "disturbance") or {}
-        taken = sum(stored.get(name, 0.0) for name in ("others_share", "steal_share"))
-        if record.settings["device"] == "cpu" and (odd := sorted(GPU_FLAGS.keys() & {*record.flags})):
-            why = f"trained on no GPU, and is flagged as {odd[0]}"
-        elif disturbed and DISTURBED not in record.flags and read:
-            why = f"is not flagged, and its readings say: {find_disturbances(record)[0]}"
-        elif DISTURBED in record.flags and not disturbed:
-            why = "is flagged as disturbed, and none of its readings says so"
-        elif taken > OTHERS_MOST + ROUNDED and "contaminated" not in record.flags:
-            why = f"is not flagged as contaminated, and others took {taken:.0%} of the cores"
-        elif read and (line := _shares_by_line(record)):
-            for rule in (TAKES, *((name,) for name in STALLS)):
-                names = [name for name in rule if name in line]
-                said, seen = (min(1.0, sum(of.get(name, 0.0) for name in names)) for of in (stored, line))
-                if abs(said - seen) > LINES_MOST:
-                    why = f"says {said:.0%} of {' and '.join(names)}, and its lines over time say {seen:.0%}"
-        if why:
-            yield Problem(FAILED, f"{record.key} {why}", MEASURE)
-        elif "contaminated" not in record.flags and _median_share(record) > OTHERS_MOST:
-            unflagged.append(record)
-    if unflagged:
-        most = max(map(_median_share, unflagged))
-        why = f"others took up to {most:.0%} of the cores in {len(unflagged)} launches that are not flagged for it"
-        yield Problem(WARNING, why, IDLE)
-
-
-def _median_share(record: Record) -> float:
-    """The share of the cores that others took in the middle of a phase, that of the phase in which it was largest."""
-    figures = (within(record.metrics, "host", "phases", name) for name in record.phases)
-    taken = (
-        sum(as_number(within(each, name, "median")) or 0.0 for name in ("other_cpu_cores", "steal_cores"))
-        for each in figures
-    )
-    return max(taken, default=0.0) / float(record.metrics["host"]["cores"])
-
-
-def _shares_by_line(record: Record) -> dict[str, float]:
-    """What a record's lines over time say of the shares that it holds while it trained; empty for too few points."""
-    host, spans = record.metrics["host"], record.phases["train"].spans
-    timeline, cores = decode_line(host.get("timeline")), as_number(host.get("cores"))
-    if not timeline or not cores or not spans:
-        return {}
-    begin_s, end_s = spans[0][0], spans[-1][1]
-    at = [index for index, at_s in enumerate(timeline["at_s"]) if begin_s <= at_s <= end_s]
-    shares = {}
-    for name in (name for name in (*TAKES, *STALLS) if name != "throttled_share" or name in host["disturbance"]):
-        of_cores = f"{'other_cpu' if name == 'others_share' else name.removesuffix('_share')}_cores"
-        line = timeline["values"].get(of_cores if name in TAKES else name)
-        if line and len(at) >= POINTS_LEAST:
-            mean = max(0.0, fmean(line[index] or 0.0 for index in at))
-            shares[name] = mean / cores if name in TAKES else mean
-    return shares
 
 
 def device(run: Submission) -> Iterator[Problem]:

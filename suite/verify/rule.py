@@ -23,8 +23,9 @@ VERSION = 2
 
 FAILED, WARNING, PASSED, NOT_REACHED = "failed", "warning", "passed", "not reached"
 
-#: What to do about most faults: of what was measured, and of the bundle.
+#: What to do about most faults: of what was measured, of the bundle, and of a busy machine.
 MEASURE, AGAIN = "measure again, unchanged", "bundle the run again from its own journal, unchanged"
+IDLE = "measure on an idle machine"
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ WIDTHS = (60, 80, 100, 120, 200)
 
 def words(shown: View) -> set[str]:
     """All words of a table, its title and its notes; without stars, which mark values."""
-    grid = shown.whole
+    grid = shown.grid
     texts = [shown.title, *grid.headers, *(cell for row in grid.rows for cell in row), *shown.notes]
     return {word for text in texts for word in text.replace("*", "").split()}
 
@@ -64,7 +64,7 @@ def test_a_table_fits_the_terminal_and_no_word_of_it_is_lost(held: list[Record],
 def test_a_pipe_gets_every_row_whole_in_one_line() -> None:
     shown = view(only(everything()))
     lines = [line.replace("*", "") for line in terminal(only(everything()), None).splitlines()]
-    for grid in filter(None, (shown.grid, shown.monitored)):
+    for grid in shown.parts:
         assert [line for line in lines if all(header in line for header in grid.headers)]
         for row in grid.rows:
             pattern = r"\s+".join(map(re.escape, row))

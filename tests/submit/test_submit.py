@@ -234,14 +234,8 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(module, "_doctor", lambda: iter(["ok: machine: fine"]))
     monkeypatch.setattr(module, "_find_installed", lambda _: iter([]))
     kept(tmp_path)
-    return [
-        "--storage",
-        str(tmp_path / "runs"),
-        "--journals",
-        str(tmp_path / "journals"),
-        "--output",
-        str(tmp_path / "o"),
-    ]
+    folders = {"--storage": "runs", "--journals": "journals", "--output": "o"}
+    return [word for option, name in folders.items() for word in (option, str(tmp_path / name))]
 
 
 def test_the_preview_shows_the_values_that_go_and_the_names_that_stay(

@@ -196,10 +196,9 @@ def profile(record: Record) -> Iterator[Bound]:
     least, most = SUMMED
     yield Bound("seconds of all categories", total, least * found.step_s, most * found.step_s, "the profiled step")
     times, rest = found.read_note()
-    slower = found.step_s / found.timed_s
     yield Bound("letters of its note", len(rest), 0, 0, "the words that the suite writes")
     if times is not None:
-        yield Bound("times that its note says", times, slower - ROUNDED, slower + ROUNDED, "its steps")
+        yield Bound("times that its note says", times, found.cost - ROUNDED, found.cost + ROUNDED, "its steps")
     for name, share in found.categories.items():
         own = math.fsum(each.seconds for each in found.operations if each.category == name)
         yield Bound(f"seconds of {name}", share.seconds, (1 - ROUNDED) * own, math.inf, "its operations")
@@ -243,10 +242,8 @@ def serving(record: Record) -> Iterator[Bound]:
     if not (found := record.inference):
         return
     n = found.requests
-    tail = 0.01 * n * found.worst_s if found.p99_s is None else 0.04 * n * found.p99_s + 0.01 * n * found.worst_s
-    ends = [0.5 * n * found.median_s, 0.45 * n * found.p95_s]
-    ends.append(0.05 * n * found.worst_s if found.p99_s is None else tail)
-    most_s = math.fsum(ends) + found.worst_s * 3
+    tail_s = 0.04 * n * (found.p99_s or found.worst_s) + 0.01 * n * found.worst_s
+    most_s = math.fsum([0.5 * n * found.median_s, 0.45 * n * found.p95_s, tail_s]) + found.worst_s * 3
     least_s = math.fsum([0.45 * n * found.median_s, 0.04 * n * found.p95_s, 0.01 * n * (found.p99_s or found.p95_s)])
     yield Bound("seconds of all requests", found.seconds, (1 - ROUNDED) * least_s, most_s, "their percentiles")
     for at, each in enumerate(found.decoded):

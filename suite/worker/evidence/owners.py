@@ -1,10 +1,10 @@
-"""Which layer has which of the spec's tensors; knows no framework."""
+"""Which layer has which of the spec's tensors, and which a model asked for last; knows no framework."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,26 @@ from workloads.data.dataset import Array
 
 #: Numbers of a layer's input that are kept of a pass.
 PART = 2**16
+
+
+class Asked(dict[str, Array]):
+    """Weights that know for which tensor they were asked last, which an error on the way into a model names."""
+
+    last = ""
+
+    def __getitem__(self, name: str) -> Array:
+        self.last = name
+        return super().__getitem__(name)
+
+    def items(self) -> Iterator[tuple[str, Array]]:  # type: ignore[override]
+        return ((name, self[name]) for name in self)
+
+    def describe(self) -> str:
+        """The tensor that was asked for last, for the beginning of an error's line; empty if none was."""
+        if not self.last:
+            return ""
+        shapes = {name: f"{array.shape} in the spec" for name, array in super().items()}
+        return f"tensor {self.last}, {shapes.get(self.last, 'which the spec does not have')}: "
 
 
 def owners(

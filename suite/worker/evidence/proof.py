@@ -24,7 +24,7 @@ from suite.plan.cell import Cell
 from suite.record.text import clean
 from suite.worker.evidence.enlarged import enlarge, enlarge_inputs, perturb
 from suite.worker.evidence.fingerprint import at_proof_rate
-from suite.worker.evidence.owners import owners, part
+from suite.worker.evidence.owners import Asked, owners, part
 from suite.worker.evidence.sources import Sources
 from suite.worker.frameworks import import_framework
 from workloads import registry
@@ -98,26 +98,6 @@ def collect(
     if rounded and "failed" not in stages.facts:
         stages.facts |= {"rounded": rounded, "rounding": stages.find_rounding(batches)}
     return stages.facts, stages.arrays
-
-
-class Asked(dict[str, Array]):
-    """Weights that know for which tensor they were asked last, which an error on the way into a model names."""
-
-    last = ""
-
-    def __getitem__(self, name: str) -> Array:
-        self.last = name
-        return super().__getitem__(name)
-
-    def items(self) -> Iterator[tuple[str, Array]]:  # type: ignore[override]
-        return ((name, self[name]) for name in self)
-
-    def describe(self) -> str:
-        """The tensor that was asked for last, for the beginning of an error's line; empty if none was."""
-        if not self.last:
-            return ""
-        shapes = {name: f"{array.shape} in the spec" for name, array in super().items()}
-        return f"tensor {self.last}, {shapes.get(self.last, 'which the spec does not have')}: "
 
 
 class _Stages:
