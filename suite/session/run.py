@@ -236,11 +236,10 @@ class Run:
             self._launcher.whole_blocks = self._outlook.find_whole_blocks(self._journalled.values())
             return f"until all is decided, for about {duration(left_s)} at most"
         cells = list(dict.fromkeys(cell for cell, _ in remaining))
-        once = self._warmed == 1  # perhaps from a cold disk: before it is too slow, it warms up again
         try:
-            return self._outlook.choose(cells, self._stopping.budget_s, self._warming_s, may_shrink=may_shrink or once)
+            return self._outlook.choose(cells, self._stopping.budget_s, self._warming_s, may_shrink=may_shrink)
         except TooSlowError:
-            if not once:
+            if self._warmed != 1:  # else perhaps from a cold disk: before it is too slow, it warms up again
                 raise
             self._warm_up(cells, None)
             return self._say_plan(remaining, may_shrink)

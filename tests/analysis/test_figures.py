@@ -27,8 +27,8 @@ STORED = GOLDEN / "figures.json"
 #: Runs of one question that are set beside each other, besides each run by itself.
 TOGETHER = (("0005_cpu", "0032_cpu"), ("0011_cpu_cnn", "0023_compiled"))
 
-#: Cut from runs that are not published.
-RECORDED = ("noisy.jsonl", "settings.jsonl")
+#: Of runs that are not published: the first launches on a GPU, and parts of others.
+RECORDED = ("h200.jsonl", "noisy.jsonl", "settings.jsonl")
 
 #: By run, axis, row and field.
 Golden = dict[str, figures.Figures]

@@ -118,5 +118,5 @@ def _cell(workload: str, framework: str, **settings: Any) -> Cell:
 
 
 def cost(cell: Cell) -> tuple[bool, bool, bool]:
-    """Larger for what takes longer to launch: that begins first."""
+    """Larger for what takes longer to launch: that begins last, so that a budget shows as much as it can."""
     return cell.compile == "max", cell.compile == "compile" and cell.framework == "pytorch", cell.framework == "jax"

@@ -149,7 +149,7 @@ def launches(
     made = Launches(report, tmp_path_factory.mktemp("launches"), data, _budget_s())
     chosen = [item for item in request.session.items if FOLDER in item.path.parents]
     background.begin(made, chosen)
-    made.begin(sorted(_cells(chosen), key=cost, reverse=True))
+    made.begin(sorted(_cells(chosen), key=cost))
     yield made
     made.close()
     report.write()

@@ -19,8 +19,9 @@ import pytest
 from suite.analysis.records.load import load
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import DASH
-from suite.report.tables.frame import table
+from suite.report.tables.frame import cell_frame, table
 from tests.documents import PAGES, ROOT
+from tests.expected import GOLDEN
 from tests.published import RUNS
 
 TABLE = re.compile(r"(<!-- table: (\w+) ([\w ]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -203,6 +204,22 @@ def _difference(row: Row, prefix: str, name: str) -> str:
     return f"{verdict} ({100 * float(row[f'{name}_value']):+.2f})" if verdict else DASH
 
 
+def gpu(journal: str) -> list[list[str]]:
+    """What was measured of the cells of a journal that is not published, and what the monitor saw of the GPU."""
+    names = {
+        "samples/s": "samples_per_s", "step ms": "step_ms_median", "GPU busy %": "gpu_utilisation_percent",
+        "SM active %": "sm_utilisation_percent", "power W": "power_w", "first step s": "first_step_s",
+    }  # fmt: skip
+    lines = [["workload", "framework", "precision", "compile", *names, "MFU %", "peak MiB", "identity"]]
+    found = group(load([GOLDEN / "runs" / f"{journal}.jsonl"]).launches)
+    for row in cell_frame(map(table, found)).query("launches_ok > 0").to_dict("records"):
+        line = [MODELS[row["workload"]], NAMES[row["framework"]], row["precision"], row["compile"]]
+        line += [number(str(row[name])) for name in names.values()]
+        line += [number(str(100 * row["model_flops_utilisation"])), f"{row['peak_memory_bytes'] / 2**20:,.0f}"]
+        lines.append([*line, row["identity"]])
+    return lines
+
+
 MAKERS: dict[str, Callable[..., list[list[str]]]] = {
     "answer": answer,
     "cells": cells,
@@ -211,6 +228,7 @@ MAKERS: dict[str, Callable[..., list[list[str]]]] = {
     "releases": releases,
     "inference": inference,
     "along": along,
+    "gpu": gpu,
 }
 
 

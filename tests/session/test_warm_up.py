@@ -129,3 +129,4 @@ def test_a_size_that_was_asked_for_is_kept_and_the_run_says_what_it_takes(suite:
     done = suite("suite", *arguments, "--size=full", "--budget=5s")
     assert {line.split()[2] for line in done.launched} == {"full"}
     assert "give --budget=" in done.output
+    assert done.output.count("warming up: ") == 1, "the size stays as it is, whatever a second time would say"

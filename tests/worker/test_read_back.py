@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -120,3 +121,31 @@ def test_what_leaves_the_choice_open_may_be_anything_and_else_it_may_not(
         compare(cell, read, {})
         with pytest.raises(NotAppliedError, match="no variable in the environment says so"):
             compare(cell.but(**settings), read, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
+
+
+@pytest.mark.frameworks("pytorch")
+def test_operators_of_an_lstm_are_read_in_training_mode_which_cudnn_needs_and_draw_nothing() -> None:
+    """cuDNN's LSTM has a backward pass in that mode only; what else has one keeps its statistics in the other."""
+    torch = pytest.importorskip("torch")
+    from suite.worker.frameworks.pytorch.evidence import _list_operators
+
+    class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(4)
+            self.lstm = torch.nn.LSTM(4, 3, num_layers=2, dropout=0.5, batch_first=True)
+
+        def forward(self, inputs: Any) -> Any:
+            modes.append((self.norm.training, self.lstm.training))
+            return self.lstm(self.norm(inputs.mT).mT)[0]
+
+    modes: list[tuple[bool, bool]] = []
+    model = Model()
+    generator = torch.get_rng_state()
+    training = SimpleNamespace(cell=Cell("imdb_lstm", "pytorch"), device="cpu", model=model)
+    _, backward = _list_operators(training, (torch.ones(2, 5, 4), None))
+    assert modes == [(False, True)]
+    assert any("lstm" in name or "backward" in name for name in backward.names)
+    assert model.training
+    assert (model.norm.training, model.lstm.training, model.lstm.dropout) == (True, True, 0.5)
+    assert torch.equal(torch.get_rng_state(), generator)

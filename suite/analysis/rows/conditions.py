@@ -22,9 +22,9 @@ UNSET = "unset"
 CODE, CODE_SHOWN = "the workload's files", 12
 
 _OWN = {name for variables in VARIABLES.values() for name in variables}
-#: What changes no speed, and is set at an import: how much is printed, by TensorFlow, and that NVML is asked for a GPU,
-#: by DeepSpeed.
-_OF_IMPORTS = {"TF_CPP_MIN_LOG_LEVEL", "PYTORCH_NVML_BASED_CUDA_CHECK"}
+#: What changes no speed: how much is printed, set by TensorFlow's import; that NVML is asked for a GPU, by DeepSpeed's;
+#: and what extensions of PyTorch are built for, which images for GPUs set.
+_IDLE = {"TF_CPP_MIN_LOG_LEVEL", "PYTORCH_NVML_BASED_CUDA_CHECK", "TORCH_CUDA_ARCH_LIST"}
 
 #: Keras sets it on every backend when it is imported, and only TensorFlow reads it.
 _OF_TENSORFLOW = {"TF_FORCE_GPU_ALLOW_GROWTH"}
@@ -48,7 +48,7 @@ def facts(record: Record) -> Facts:
     environment = record.environment
     values = {"Python": environment.get("python"), **_mapping(environment.get("packages"))}
     foreign = set() if record.cell.framework == "tensorflow" else _OF_TENSORFLOW
-    own = _OWN | _OF_IMPORTS | list_variables(record.cell) | foreign
+    own = _OWN | _IDLE | list_variables(record.cell) | foreign
     variables = {name: value for name, value in _mapping(environment.get("variables")).items() if name not in own}
     values |= {f"${name}": value for name, value in variables.items()}
     values |= {words: record.settings.get(name) for name, words in _SETTINGS.items()}

@@ -164,6 +164,10 @@ def _list_operators(training: Any, batch: Any) -> tuple[_Operators, _Operators]:
         return forward, backward
     was_training = model.training
     model.eval()  # in which dropout draws nothing, and statistics stay as they are
+    rates = {module: module.dropout for module in model.modules() if isinstance(module, torch.nn.RNNBase)}
+    for module in rates:  # of which cuDNN has a backward pass in training mode only
+        module.train()
+        module.dropout = 0.0
     try:
         several = training.cell.devices > 1
         with torch.set_grad_enabled(not several), _autocast(training.cell, training.device), forward:
@@ -174,5 +178,7 @@ def _list_operators(training: Any, batch: Any) -> tuple[_Operators, _Operators]:
             with backward:
                 torch.autograd.grad(output.float().sum(), weights, allow_unused=True)
     finally:
+        for module, rate in rates.items():
+            module.dropout = rate
         model.train(was_training)
     return forward, backward
