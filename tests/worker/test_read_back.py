@@ -85,6 +85,7 @@ def test_jax_that_compiles_nothing_is_refused(launched: Any) -> None:
         ("pytorch", {"OMP_NUM_THREADS": "1"}, 1, None),
         ("pytorch", {"GOMP_CPU_AFFINITY": "0"}, None, 1),
         ("tensorflow", {"TF_NUM_INTRAOP_THREADS": "1"}, 1, None),
+        ("tensorflow", {"TF_NUM_INTRAOP_THREADS": "two"}, None, None),
         ("jax", {"NPROC": "1"}, 1, None),
     ],
 )

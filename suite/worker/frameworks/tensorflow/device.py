@@ -68,11 +68,11 @@ def take_threads(cell: Cell) -> None:
 def threads() -> int:
     """How many threads compute an operation.
 
-    TensorFlow says 0 unless a function has set them. Then it takes what a variable says, or one a core; the pool's
-    threads have no names to count them by.
+    TensorFlow says 0 unless a function has set them. Then it takes the number that a variable says, or one a core; the
+    pool's threads have no names to count them by.
     """
-    told = tf.config.threading.get_intra_op_parallelism_threads()
-    return int(told or os.environ.get("TF_NUM_INTRAOP_THREADS") or len(own_cores()))
+    told, asked = tf.config.threading.get_intra_op_parallelism_threads(), os.environ.get("TF_NUM_INTRAOP_THREADS", "")
+    return int(told or (asked.strip().isdecimal() and int(asked)) or len(own_cores()))
 
 
 def memory(device: str) -> dict[str, int]:
