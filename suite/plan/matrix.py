@@ -32,7 +32,7 @@ OF_BLOCKS = tuple(name for name in WORKLOADS if not read_declaration(name).one_b
 BATCH = 128
 
 #: Seconds of launches for each cell of a matrix that is measured until it is decided.
-CPU_BUDGET_S, GPU_BUDGET_S = 100.0, 120.0
+CPU_BUDGET_S, GPU_BUDGET_S = 100.0, 150.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def smoke() -> Matrix:
 
 
 def gpu() -> Matrix:
-    """What one asks first of a GPU: the usual mode and compiled, in fp32 and bf16; forty minutes."""
+    """What one asks first of a GPU: the usual mode and compiled, in fp32 and bf16; fifty minutes."""
     cells = [cell for cell in default().cells if cell.workload in STUDIED]
     return _tested_matrix("gpu", cells, GPU_BUDGET_S, Plan(min_window_s=0.5, windows=3, max_warmup_s=5.0))
 

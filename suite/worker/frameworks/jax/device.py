@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
 from importlib import metadata
 from typing import Any
@@ -80,6 +81,11 @@ WITHOUT_TRIALS = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": Fal
 def without_trials() -> dict[str, Any]:
     """Those of `WITHOUT_TRIALS` that this release of XLA has; for what is not timed against another framework."""
     return {name: value for name, value in WITHOUT_TRIALS.items() if takes({name: value})}
+
+
+def compile_untried(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The function compiled for these arguments, without trials: of which precision it is, they do not change."""
+    return jax.jit(function).lower(*arguments).compile(compiler_options=without_trials())
 
 
 def takes(options: dict[str, Any]) -> bool:
