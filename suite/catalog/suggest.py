@@ -7,6 +7,12 @@ from collections.abc import Iterable
 #: A part of a name, such as `lstm`, counts as near from this many letters on.
 PART_LEAST = 3
 
+#: What others call it.
+ALSO_CALLED = {
+    "gpu": "cuda", "tf": "tensorflow", "single": "fp32", "float32": "fp32", "tensorfloat32": "tf32", "half": "fp16",
+    "float16": "fp16", "bfloat16": "bf16", "double": "fp64", "float64": "fp64",
+}  # fmt: skip
+
 
 def unknown(what: str, value: object, choices: Iterable[str], also: str = "") -> str:
     """The text of an error: ``unknown framework 'pytroch'; did you mean 'pytorch'? There are: ...``.
@@ -27,6 +33,8 @@ def nearest(value: str, choices: Iterable[str]) -> str:
 
     spelled = {_plain(choice): choice for choice in reversed(list(choices))}
     word = _plain(value)
+    if (meant := ALSO_CALLED.get(word)) in spelled:
+        return meant
     parts = [choice for plain, choice in spelled.items() if len(word) >= PART_LEAST and word in plain]
     close = get_close_matches(word, spelled, n=1)
     return spelled[close[0]] if close else parts[-1] if parts else ""

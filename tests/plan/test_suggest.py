@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
+from suite.catalog.devices import DEVICES
 from suite.catalog.suggest import nearest, unknown
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, WORKLOADS
 
@@ -17,10 +20,16 @@ from suite.plan.cell import FRAMEWORKS, PRECISIONS, WORKLOADS
         ("lstm", WORKLOADS, "imdb_lstm"),
         ("cifar100-cnn", WORKLOADS, "cifar100_cnn"),
         ("mxnet", FRAMEWORKS, ""),
+        ("gpu", DEVICES, "cuda"),
+        ("cuda:1", DEVICES, "cuda"),
+        ("tf", FRAMEWORKS, "tensorflow"),
+        ("BFloat16", PRECISIONS, "bf16"),
+        ("float32", PRECISIONS, "fp32"),
+        ("gpu", PRECISIONS, ""),
         ("", FRAMEWORKS, ""),
     ],
 )
-def test_the_nearest_name_is_the_one_that_was_probably_meant(value: str, choices: tuple[str, ...], meant: str) -> None:
+def test_the_nearest_name_is_the_one_that_was_probably_meant(value: str, choices: Iterable[str], meant: str) -> None:
     assert nearest(value, choices) == meant
 
 
