@@ -29,7 +29,7 @@ def test_no_framework_is_imported_but_by_its_own_files() -> None:
         "suite.session.run",
         "suite.session.launches.launch",
         "suite.worker.process",
-        "suite.compare.__main__",
+        "suite.compare.comparing",
         "workloads.spec",
         "workloads.data.prepare",
         "workloads.cifar100_cnn.spec",

@@ -11,12 +11,12 @@ from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.axes import Base
 from suite.analysis.rows.groups import Group, RowKey
 from suite.analysis.statistics.fastest import FastestBySetting, find_fastest
-from suite.analysis.statistics.inference import MARGIN
 from suite.analysis.statistics.multiple_testing import Known, known_ratios
 from suite.analysis.statistics.ratios import Ratio
 from suite.analysis.statistics.releases import Step, release_lines
 from suite.analysis.statistics.serving import Serving, servings
 from suite.analysis.statistics.speedups import Speedup, find_speedups, find_speedups_along
+from suite.plan.measuring import MARGIN
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 from suite.analysis.records.load import STORAGE
 from suite.analysis.rows.wording import percent
-from suite.plan.command.common import Option, option
+from suite.plan.command.common import option
+from suite.plan.measuring import MARGIN
 
 
 def _price(text: str) -> float:
@@ -17,18 +19,25 @@ def _price(text: str) -> float:
     return value
 
 
+def threshold(text: str) -> float:
+    """``slower=5%`` as 0.05. Raises `ValueError`."""
+    match = re.fullmatch(r"slower=(\d+(?:\.\d+)?)%", text)
+    if not match or float(match[1]) >= 100:
+        raise ValueError(text)
+    return float(match[1]) / 100
+
+
+#: Files that a report may have besides, with the same content as its CSV tables and PNG plots, for other tools.
+EXTRAS = ("svg", "parquet")
+
 RUNS = option("run", nargs="*", metavar="RUN", help="a file, a folder, or the number or name of a saved run")
 STORAGE_FOLDER = option("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
 PRICE_HOUR = option("--price-hour", type=_price, metavar="P", help="price of the machine per hour, for cost")
 PRICE_KWH = option("--price-kwh", type=_price, metavar="P", help="price of the GPU's energy per kWh, likewise")
 
 
-def margin_option() -> Option:
-    """The margin of verdicts. What it is by default comes with SciPy, which not all of these commands need."""
-    from suite.analysis.statistics.inference import MARGIN
-
-    return option(
-        "--margin", type=percent, default=MARGIN, metavar="PERCENT",
-        help="differences within it are equal; faster and slower need the whole interval beyond it "
-        f"(default: {100 * MARGIN:g})",
-    )  # fmt: skip
+MARGIN_OPTION = option(
+    "--margin", type=percent, default=MARGIN, metavar="PERCENT",
+    help="differences within it are equal; faster and slower need the whole interval beyond it "
+    f"(default: {100 * MARGIN:g})",
+)  # fmt: skip

@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import special
 
-from suite.analysis.statistics.inference import LEVEL, MARGIN, Paired
+from suite.analysis.statistics.inference import LEVEL, Paired
 from suite.analysis.statistics.sequential import DESIGN, PRIOR, Design, boundaries, sequential_p
+from suite.plan.measuring import MARGIN
 
 #: Throughputs of one block's launches by the place of their release; None for a launch that did not end well.
 Rates = Mapping[int, float | None]

@@ -6,14 +6,12 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.analysis.options import PRICE_HOUR, PRICE_KWH, RUNS, STORAGE_FOLDER, margin_option
+from suite.analysis.options import EXTRAS, MARGIN_OPTION, PRICE_HOUR, PRICE_KWH, RUNS, STORAGE_FOLDER, threshold
 from suite.analysis.rows.axes import AXES
-from suite.analysis.statistics.regress import threshold
 from suite.catalog.suggest import unknown
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.command.choice import one_of
 from suite.plan.command.common import add, command_parser
-from suite.report.html.folder import EXTRAS
 
 FORMATS = ("terminal", "markdown", "json", "html")
 
@@ -74,7 +72,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="allow ratios between runs and machines, and show the machine as a column; without --by, ratios are "
         "between machines, relative to that of the first RUN, or to the one whose name contains the --baseline",
     )  # fmt: skip
-    add(parser.add_argument, margin_option())
+    add(parser.add_argument, MARGIN_OPTION)
     parser.add_argument(
         "--format", type=one_of("format", FORMATS), default="terminal", metavar=f"{{{','.join(FORMATS)}}}",
         help="what to print (default: terminal)",

@@ -25,6 +25,9 @@ REPEATED_MOST = 1 / 3
 #: Launches from which `suite.compare` tests for significance, so that a control makes sense.
 LEAST_TESTED = 6
 
+#: Ratios closer to 1 than this count as equal.
+MARGIN = 0.02
+
 #: Seeds from which it tests the accuracies of trainings to the end.
 SEEDS_LEAST = 3
 

@@ -12,6 +12,7 @@ from typing import Any
 from suite.catalog.suggest import unknown
 from suite.plan.command.duration import duration
 from suite.plan.matrix import MatrixError
+from suite.plan.measuring import MARGIN
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Question:
 
     objectives: tuple[Objective, ...] = (Objective("samples/s"),)
     limits: tuple[Limit, ...] = ()
-    margin: float = 0.02
+    margin: float = MARGIN
     price_hour: float | None = None  # in any currency
     price_kwh: float | None = None
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from framework_training_suite import entry
-from suite.analysis.options import RUNS, STORAGE_FOLDER, margin_option
+from suite.analysis.options import MARGIN_OPTION, RUNS, STORAGE_FOLDER
 from suite.analysis.records.load import LoadError, find, load
 from suite.analysis.rows.disturbed import select_counting
 from suite.analysis.rows.wording import NONE
@@ -105,7 +105,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("-k", metavar="TEXT", default="", help="only cells whose id contains this text")
     launches = LAUNCHES.but(help="per cell (default: as many as are stored)")
     device = DEVICE.but(default=None, help=f"{', '.join(DEVICES[1:])}, or auto (default: the stored run's)")
-    add(parser.add_argument, WORKLOADS, launches, margin_option(), DATA_DIR, device, TRUSTED_NETWORK)
+    add(parser.add_argument, WORKLOADS, launches, MARGIN_OPTION, DATA_DIR, device, TRUSTED_NETWORK)
     parser.add_argument(
         "--install", type=Path, metavar="DIR", help="first build environments with the stored versions there"
     )

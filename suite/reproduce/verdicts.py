@@ -17,8 +17,9 @@ from suite.analysis.records.hardware import SAME, compare, identify, machine
 from suite.analysis.records.machines import Machines
 from suite.analysis.rows.disturbed import select_counting
 from suite.analysis.rows.environments import describe_changes
-from suite.analysis.statistics.inference import MARGIN, verdict, welch
+from suite.analysis.statistics.inference import verdict, welch
 from suite.plan.cell import FRAMEWORKS, Cell
+from suite.plan.measuring import MARGIN
 from suite.record.record import Record
 from suite.record.text import clean
 

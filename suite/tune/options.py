@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from suite.analysis.options import PRICE_HOUR, PRICE_KWH, STORAGE_FOLDER, margin_option
+from suite.analysis.options import MARGIN_OPTION, PRICE_HOUR, PRICE_KWH, STORAGE_FOLDER
 from suite.catalog.devices import has_gpu
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
@@ -116,7 +116,7 @@ def parser() -> argparse.ArgumentParser:
         f"{100 * SHARE:g} %% of the launches of all cells with {LEAST_TESTED} each; "
         f"{100 * SHARE_TRAINED:g} %% for seconds-to-accuracy)",
     )  # fmt: skip
-    add(goal.add_argument, margin_option(), PRICE_HOUR, PRICE_KWH)
+    add(goal.add_argument, MARGIN_OPTION, PRICE_HOUR, PRICE_KWH)
     goal.add_argument(
         "--recipe", type=one_of("recipe", RECIPES), default="modern", metavar=f"{{{','.join(RECIPES)}}}",
         help="how cells are trained to an accuracy (default: modern)",

@@ -11,8 +11,9 @@ from scipy import stats
 from suite.analysis.statistics.estimates.noise import PairNoise, measure_noise
 from suite.analysis.statistics.estimates.outliers import LEAST_CUT, cut_outliers
 from suite.analysis.statistics.estimates.two_way import fit
-from suite.analysis.statistics.inference import MARGIN, run_t_test
+from suite.analysis.statistics.inference import run_t_test
 from suite.analysis.statistics.sequential import last_look
+from suite.plan.measuring import MARGIN
 
 #: Samples per second by block on a busy machine: the first launch of the first row started from a cold disk.
 BUSY = np.log([[15.7, 36.6, 36.0, 35.2], [29.6, 25.1, 31.2, 29.8], [11.6, 11.1, 9.4, 10.3]])

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from suite.analysis.statistics.inference import LEVEL, MARGIN, Paired
+from suite.analysis.statistics.inference import LEVEL, Paired
 from suite.analysis.statistics.sequential import (
     Design,
     PairNoise,
@@ -21,6 +21,7 @@ from suite.analysis.statistics.sequential import (
 )
 from suite.plan.measuring import FIRST_LOOK as FIRST
 from suite.plan.measuring import LAST_LOOK as MOST
+from suite.plan.measuring import MARGIN
 
 
 @pytest.mark.parametrize(

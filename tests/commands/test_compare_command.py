@@ -204,7 +204,7 @@ def test_a_wait_is_told_on_stderr_alone(capsys: pytest.CaptureFixture[str], monk
         time.sleep(0.2)
         return load(paths)
 
-    monkeypatch.setattr("suite.compare.__main__.load", load_slowly)
+    monkeypatch.setattr("suite.compare.comparing.load", load_slowly)
     monkeypatch.setattr(progress, "QUIET_S", 0.0)
     assert main(["--format", "json"]) == 0
     told = capsys.readouterr()

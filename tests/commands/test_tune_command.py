@@ -16,7 +16,7 @@ from suite.record.record import Outcome
 from suite.session import storage
 from suite.session.hosts import local
 from suite.session.journal import read
-from suite.tune import __main__ as command
+from suite.tune import searching
 from suite.tune.__main__ import main
 from tests.tuning import Launcher, arguments, usual_rate
 
@@ -29,7 +29,7 @@ def light(monkeypatch: pytest.MonkeyPatch) -> None:
     from suite.monitor.background import Background
 
     monkeypatch.setattr(local, "prepare", lambda name, *_, **__: Path(name))
-    monkeypatch.setattr(command, "settle", lambda *_: Background(0.0, 1))
+    monkeypatch.setattr(searching, "settle", lambda *_: Background(0.0, 1))
     monkeypatch.setattr(storage.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
 
 

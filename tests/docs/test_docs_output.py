@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.compare import __main__ as command
+from suite.compare import comparing
+from suite.compare.__main__ import main
 from tests.documents import ROOT
 from tests.expected import golden
 from tests.published import numbered
@@ -19,10 +20,10 @@ SHOWN = re.compile(r"(<!-- output: suite\.compare (\d+) -->\n```text\n).*?(```\n
 def test_the_output_of_compare_is_as_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "write", lambda *_: [])  # the plots, which take longer than all the rest
+    monkeypatch.setattr(comparing, "write", lambda *_: [])  # the plots, which take longer than all the rest
     text = PAGE.read_text(encoding="utf-8")
     found = SHOWN.search(text)
     assert found
-    assert command.main([str(numbered(found[2])), "--output", str(tmp_path / "out")]) == 0
+    assert main([str(numbered(found[2])), "--output", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out.partition("Full report:")[0]
     golden(PAGE, SHOWN.sub(lambda match: f"{match[1]}{printed.rstrip()}\n{match[3]}", text))

@@ -258,7 +258,7 @@ def test_a_stored_lock_that_is_none_is_refused(text: object) -> None:
 
 def test_nothing_of_it_is_imported_unless_a_release_is_named() -> None:
     code = """
-import sys, suite.plugin, suite.session.run, suite.worker.process, suite.tune.__main__, suite.compare.__main__
+import sys, suite.plugin, suite.session.run, suite.worker.process, suite.tune.searching, suite.compare.comparing
 from suite.plan.cell import Cell
 from suite.session.launches import interpreters
 assert interpreters.build([Cell("imdb_lstm", "jax")], print) == {}

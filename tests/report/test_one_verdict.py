@@ -18,10 +18,11 @@ from suite.analysis.records.load import Loaded, load
 from suite.analysis.rows.axes import AXES
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import DASH
-from suite.analysis.statistics.inference import MARGIN, Paired, verdict
+from suite.analysis.statistics.inference import Paired, verdict
 from suite.analysis.statistics.multiple_testing import AXES_OF_GAINS
 from suite.analysis.statistics.ratios import CLOSE, OPPOSITE, Ratio
 from suite.compare.__main__ import main
+from suite.plan.measuring import MARGIN
 from suite.report.json.comparison import to_json
 from suite.report.tables.frame import Table, table
 from suite.report.text.answer import answer

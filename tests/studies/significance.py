@@ -28,7 +28,8 @@ from suite.analysis.records.load import load
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.statistics import power
 from suite.analysis.statistics.control import controls
-from suite.analysis.statistics.inference import LEVEL, MARGIN, Paired, holm, run_t_test, verdict, verdicts
+from suite.analysis.statistics.inference import LEVEL, Paired, holm, run_t_test, verdict, verdicts
+from suite.plan.measuring import MARGIN
 from suite.report.tables.frame import table as table_of
 from tests.published import numbered
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from suite.analysis.statistics.inference import MARGIN
+from suite.plan.measuring import MARGIN
 from suite.tune.options import usual_budget
 from tests.studies.tune_methods import METHODS, Method, ours
 from tests.studies.tune_worlds import CELLS, World, worlds

@@ -12,7 +12,8 @@ import numpy as np
 from scipy import stats
 
 from suite.analysis.search import significance
-from suite.analysis.statistics.inference import LEVEL, MARGIN, holm
+from suite.analysis.statistics.inference import LEVEL, holm
+from suite.plan.measuring import MARGIN
 from tests.studies.tune_worlds import BLOCKS, CELLS, Search, Values
 
 Answer = tuple[Values, int]

@@ -21,10 +21,11 @@ from suite.analysis.bottlenecks.underutilisation import share_of_memory
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.scaling.communication import Communication, communication
 from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.inference import MARGIN, Paired
+from suite.analysis.statistics.inference import Paired
 from suite.analysis.statistics.ratios import by_block
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.plan.cell import AUTO, STRATEGIES_OF, Cell, Loader
+from suite.plan.measuring import MARGIN
 from suite.record.record import DID_NOT_FIT
 
 #: Training that takes at most this many times as long as its steps alone is limited by them.

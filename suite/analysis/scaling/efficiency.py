@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.scaling.communication import Communication, Exchange, communication, exchange, threads_per_device
-from suite.analysis.statistics.inference import MARGIN
 from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare
 from suite.analysis.statistics.ratios import Ratio
 from suite.plan.cell import AUTO, FRAMEWORKS, Cell
+from suite.plan.measuring import MARGIN
 
 WEAK, STRONG = "weak", "strong"
 KINDS = (WEAK, STRONG)

@@ -17,8 +17,9 @@ from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.blocks import pairs, why_untested
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.inference import LEAST, MARGIN
+from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.multiple_testing import Known, compare
+from suite.plan.measuring import MARGIN
 from suite.record.record import Record
 
 Value = Callable[[Record], float | None]

@@ -13,10 +13,11 @@ from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.disturbed import select_counting
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.inference import MARGIN, Paired
+from suite.analysis.statistics.inference import Paired
 from suite.analysis.statistics.power import Noise, launches_for, noise, smallest_difference
 from suite.analysis.statistics.ratios import Ratio, blockwise, by_block, counterpart
 from suite.analysis.statistics.sequential import is_sequential
+from suite.plan.measuring import MARGIN
 
 
 @dataclass(frozen=True)

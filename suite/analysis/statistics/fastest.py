@@ -20,10 +20,10 @@ from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.environments import differences
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
-from suite.analysis.statistics.inference import MARGIN
 from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare, entered, fastest, rate
 from suite.analysis.statistics.ratios import CLOSE, Ratio
 from suite.catalog.settings import OF_A_FRAMEWORK
+from suite.plan.measuring import MARGIN
 
 #: How several leaders tie: all are equal; all are close, so that none can be told from another; their order is not
 #: decided; or that of some pair is decided all the same.

@@ -36,12 +36,11 @@ from numpy.typing import NDArray
 from scipy import special
 
 from suite.analysis.statistics.estimates.outliers import cut_outliers, widen
+from suite.plan.measuring import MARGIN
 
 #: With fewer blocks a ratio is shown but not tested.
 LEAST = 6
 LEVEL = 0.05
-#: Ratios closer to 1 than this count as equal.
-MARGIN = 0.02
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,13 @@ from suite.analysis.rows.axes import AXES, Base, base
 from suite.analysis.rows.disturbed import say_too_busy
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey, group
 from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.inference import MARGIN, Paired
+from suite.analysis.statistics.inference import Paired
 from suite.analysis.statistics.ratios import OPPOSITE, Ratio, conditions, counterpart, describe, missing, ratio_to
 from suite.analysis.statistics.sequential import common
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.catalog.settings import SETTINGS as DECLARED
 from suite.plan.cell import Cell
-from suite.plan.measuring import LEAST_TESTED
+from suite.plan.measuring import LEAST_TESTED, MARGIN
 from suite.record.disturbance import is_disturbed
 from suite.record.record import Record
 

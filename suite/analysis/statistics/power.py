@@ -22,7 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from suite.analysis.statistics.inference import LEAST, LEVEL, MARGIN
+from suite.analysis.statistics.inference import LEAST, LEVEL
+from suite.plan.measuring import MARGIN
 
 POWER = 0.8
 #: The difference that a run is planned for.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -36,14 +35,6 @@ class Change:
     def __str__(self) -> str:
         interval = f"{self.low:.3f} to {self.high:.3f}, p {self.p:.2g}"
         return f"{self.cell.id}: {self.ratio:.3f} of the base's throughput ({interval})"
-
-
-def threshold(text: str) -> float:
-    """``slower=5%`` as 0.05. Raises `ValueError`."""
-    match = re.fullmatch(r"slower=(\d+(?:\.\d+)?)%", text)
-    if not match or float(match[1]) >= 100:
-        raise ValueError(text)
-    return float(match[1]) / 100
 
 
 def changes(launches: Iterable[Launch]) -> tuple[list[Change], list[str]]:

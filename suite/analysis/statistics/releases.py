@@ -15,10 +15,10 @@ from itertools import pairwise
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.records.defects import release_of as of_record
 from suite.analysis.rows.groups import Group, Row, RowKey
-from suite.analysis.statistics.inference import MARGIN
 from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare
 from suite.analysis.statistics.ratios import Ratio
 from suite.catalog.setting import VERSION, version_key
+from suite.plan.measuring import MARGIN
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.axes import AXES, Base, base
 from suite.analysis.rows.groups import Group, Row, RowKey
-from suite.analysis.statistics.inference import MARGIN
 from suite.analysis.statistics.multiple_testing import AXES_OF_GAINS, ratios
 from suite.analysis.statistics.ratios import Ratio, counterpart
+from suite.plan.measuring import MARGIN
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from suite.analysis.accuracy.comparison import AccuracyComparison, epochs
+from suite.analysis.options import EXTRAS
 from suite.analysis.records.load import REPORT, SUMMARY, Loaded
 from suite.analysis.rows.missing import counts
 from suite.record.files.scratch import OWNED, scratch
@@ -42,9 +43,6 @@ INDEX = "index.html"  # of a site, in the folder above
 
 #: An index with this mark was generated and may be overwritten.
 MARK = f'name="generator" content="{GENERATOR}"'
-
-#: Optional files, with the same content as the CSV tables and PNG plots, for other tools.
-EXTRAS = ("svg", "parquet")
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,13 @@ from suite.analysis.scaling.communication import communication, exchange, thread
 from suite.analysis.scaling.efficiency import WEAK, Scaling, scalings
 from suite.analysis.statistics.best import find_best
 from suite.analysis.statistics.control import Control, Power, controls, power
-from suite.analysis.statistics.inference import MARGIN, quartiles
+from suite.analysis.statistics.inference import quartiles
 from suite.analysis.statistics.multiple_testing import Known, known_ratios, ratios
 from suite.analysis.statistics.ratios import Ratio, break_even_steps
 from suite.analysis.statistics.sequential import is_sequential
 from suite.catalog.metrics import HIGHER, METRICS, Metric, number
 from suite.plan.cell import FRAMEWORKS
+from suite.plan.measuring import MARGIN
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.tables.cells import Copy, Devices, Spread, TimedCell, columns
