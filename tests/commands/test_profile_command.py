@@ -10,7 +10,8 @@ import pytest
 
 from suite.plan.cell import Cell, CellError, Loader
 from suite.plan.matrix import MATRICES
-from suite.profile import __main__ as command
+from suite.profile import profiling
+from suite.profile.__main__ import main
 from suite.profile.chosen import ChoiceError, parse_cell
 from suite.record.record import Outcome, Record
 from tests import records
@@ -89,7 +90,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, *held: Record) -> list[Cell]:
         asked.append(cell)
         return list(held), Path("results/journals/run-a")
 
-    monkeypatch.setattr(command, "launch", launch)
+    monkeypatch.setattr(profiling, "launch", launch)
     return asked
 
 
@@ -99,7 +100,7 @@ def test_the_profile_of_a_cell_is_shown_with_its_trace(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results/journals/run-a/plugins").mkdir(parents=True)
     asked = launched(monkeypatch, profiled(records.record("jax")))
-    assert command.main(["cifar100_cnn-jax-fp32-b32", "--size", "small"]) == 0
+    assert main(["cifar100_cnn-jax-fp32-b32", "--size", "small"]) == 0
     assert asked == [Cell("cifar100_cnn", "jax", size="small")]
     said = capsys.readouterr().out
     lines = [line.split() for line in said.splitlines()]
@@ -116,13 +117,13 @@ def test_a_launch_without_a_profile_says_why(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     launched(monkeypatch, replace(records.failed(records.record("jax")), outcome=Outcome("error", HOSTILE)))
-    assert command.main(["cifar100_cnn-jax"]) == 1
+    assert main(["cifar100_cnn-jax"]) == 1
     said = capsys.readouterr()
     assert said.out == ""
     assert "no profile of cifar100_cnn-jax-fp32-b32-compile-tuned: error: " in said.err
     assert "\x1b" not in said.err
     launched(monkeypatch, records.record("jax"))
-    assert command.main(["cifar100_cnn-jax"]) == 1
+    assert main(["cifar100_cnn-jax"]) == 1
     assert "its profiler failed; see results/journals/run-a/*.log" in capsys.readouterr().err
 
 
@@ -134,7 +135,7 @@ def test_hostile_names_do_not_reach_the_terminal(
     name = HOSTILE.encode("utf-8", "replace").decode()[:120]
     bad = tuple(replace(each, name=name, holds=(name,)) for each in made.profile.operations)
     launched(monkeypatch, replace(made, profile=replace(made.profile, operations=bad, note=name)))
-    assert command.main(["cifar100_cnn-jax"]) == 0
+    assert main(["cifar100_cnn-jax"]) == 0
     said = capsys.readouterr().out
     assert "alert(1)" in said
     assert "\x1b" not in said
@@ -143,7 +144,7 @@ def test_hostile_names_do_not_reach_the_terminal(
 @pytest.mark.parametrize("arguments", [["theano-cnn"], ["cifar100_cnn-jax", "--launches", "0"], []])
 def test_wrong_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        status: object = command.main(arguments)
+        status: object = main(arguments)
     except SystemExit as end:
         status = end.code
     assert status == 2
@@ -166,7 +167,7 @@ def test_the_session_is_asked_for_a_profile(
     stand_in(WORKER)
     journals = tmp_path / "journals"
     arguments = ["imdb_lstm-jax", "--memory", "--launches", "2", "--data", "synthetic", "--device", "cpu"]
-    assert command.main([*arguments, "--journals", str(journals)]) == 0
+    assert main([*arguments, "--journals", str(journals)]) == 0
     said = capsys.readouterr()
     assert "2 launches with a profile of 5 steps" in said.out
     (journal,) = journals.glob("*.jsonl")
