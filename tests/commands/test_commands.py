@@ -14,6 +14,7 @@ import pytest
 import framework_training_suite as installed
 from framework_training_suite import typed
 from suite import __main__ as door
+from suite.session.launches.settings import Settings
 from tests import records
 
 ROOT = Path(__file__).parents[2]
@@ -161,7 +162,7 @@ def test_each_command_that_launches_takes_a_trusted_network(
     monkeypatch.chdir(tmp_path)
     records.save(tmp_path / "0001_a.json", records.launches(n=1))
     module = import_module(f"suite.{command}.__main__")
-    monkeypatch.setattr(module.Settings, "of", settings)
+    monkeypatch.setattr(Settings, "of", settings)
     for given in (True, False):
         with pytest.raises(StopError, match=str(given)):
             module.main([*arguments, *(["--trusted-network"] if given else [])])
