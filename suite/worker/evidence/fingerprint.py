@@ -132,7 +132,7 @@ def take_float64_fingerprint(subject: Subject) -> dict[str, Any]:
     """A fingerprint in float64 on the host, and how far the optimizer is off its formula there.
 
     Where the cell trains to its end, by its recipe, and with an evaluation after it; where it serves, with inference.
-    What is timed on a GPU is not compiled for the host, which says nothing of it and took PyTorch 74 s beside six other launches.
+    What is timed on a GPU is not compiled for the host: which says nothing of it, and took 74 s beside six others.
     """
     cell = subject.cell.but(precision="fp64", batch=FLOAT64_BATCH, accumulate=1, kernel="auto")
     if subject.device != "cpu":
