@@ -251,6 +251,13 @@ def test_a_variable_that_keras_sets_counts_where_tensorflow_reads_it(framework: 
     assert ("$TF_FORCE_GPU_ALLOW_GROWTH" in facts(held)) == told
 
 
+@pytest.mark.parametrize(
+    ("name", "told"), [("TORCH_CUDA_ARCH_LIST", False), ("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", True)]
+)
+def test_a_variable_that_changes_no_speed_is_no_condition(name: str, told: bool) -> None:
+    assert (f"${name}" in facts(under(records.record("pytorch"), {name: "1"}))) == told
+
+
 @pytest.mark.parametrize(("arenas", "told"), [("8", ""), ("1", ""), ("4", "MALLOC_ARENA_MAX 4 against 1")])
 def test_arenas_that_the_suite_chose_for_a_cell_are_no_other_condition(arenas: str, told: str) -> None:
     held = [under(each, {"MALLOC_ARENA_MAX": "1"}) for each in records.launches(["pytorch"], workload="imdb_lstm")]
