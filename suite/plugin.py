@@ -25,7 +25,7 @@ from suite.plan.cell import Cell, CellError
 from suite.plan.command import options
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import LEAST_TESTED
-from suite.record.files.saved import SCHEMA
+from suite.record.saved import SCHEMA
 from suite.session.advice import advice, why_nothing_measured
 from suite.session.engines import options as engine_options
 from suite.session.interrupts import interruptible

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from suite.catalog.metrics import METRICS
-from suite.record.inference import Decoded
-from suite.record.parts.evidence import Recomputed, Scored
+from suite.record.parts.evidence import Decoded, Recomputed, Scored
 from suite.record.parts.history import Ledger
 from suite.record.record import Phase, Record, Window
 from tests import records

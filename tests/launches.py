@@ -16,7 +16,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.record import Record
 from suite.session.launches import ranks
 from suite.session.launches.launch import ROOT, launch

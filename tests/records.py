@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import CONTROL
-from suite.record.inference import Answered, Inference
-from suite.record.parts.evidence import Draws, Identity, Last, Trace
-from suite.record.parts.history import Epoch, TrainingHistory
-from suite.record.parts.ranks import AllReduce, Rank, Ranks
+from suite.record.parts.evidence import Answered, Draws, Identity, Inference, Last, Trace
+from suite.record.parts.history import AllReduce, Epoch, Rank, Ranks, TrainingHistory
 from suite.record.record import Outcome, Phase, Record, Window
 from tests.profiles import profiled
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from suite.monitor.background import Background
-from suite.record.files.saved import unpack
 from suite.record.record import Record
+from suite.record.saved import unpack
 from tests.prepared import Session, can_fork
 
 ROOT = Path(__file__).parent.parent

@@ -43,7 +43,7 @@ def test_the_core_needs_one_library_besides_the_standard_one() -> None:
         "suite.plan.cell",
         "suite.record.record",
         "suite.worker.launch.measure",
-        "suite.record.handover.job",
+        "suite.record.job",
         "suite.record.parts.environment",
     )
     bare = loaded("json")  # what the environment itself loads at each start

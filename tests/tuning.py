@@ -13,7 +13,7 @@ from suite.analysis.search.elimination import Elimination
 from suite.analysis.search.state import Race
 from suite.plan.cell import Cell
 from suite.plan.objective import Question
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Outcome, Phase, Record, Window
 from tests import records

@@ -18,7 +18,7 @@ from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.command.common import DEVICE, MIN_WINDOW, add, command_parser
 from suite.plan.matrix import STUDIED
 from suite.plan.measuring import Plan
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.session.launches.launch import LaunchError, launch
 from workloads.data.prepare import prepare
 from workloads.spec import specification

@@ -15,8 +15,8 @@ from itertools import accumulate
 from typing import Any
 
 from suite.analysis.statistics.serving import FIGURES
-from suite.record.files.line import decode_line as plain_line
 from suite.record.record import Phase, Record
+from suite.record.saved import decode_line as plain_line
 from suite.record.text import clean
 
 #: Characters of a name, and of a text, that are kept.

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.record.files.line import POINTS, encode_lines
+from suite.record.saved import POINTS, encode_lines
 
 #: An energy counter is refreshed every 100 ms or so: over less time than this, its steps are a part of what it says.
 ENERGY_LEAST_S = 5.0
@@ -147,7 +147,7 @@ def summary(samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
 
 
 def line(samples: Sequence[Sample], begin_s: float, points: int = POINTS) -> dict[str, Any]:
-    """At most so many of the samples, evenly taken, over the seconds since ``begin_s``; see `suite.record.files.line`.
+    """At most so many of the samples, evenly taken, over the seconds since ``begin_s``; see `suite.record.saved`.
 
     Short launches get fewer points: a GPU is sampled more often than a line needs.
     """

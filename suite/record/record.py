@@ -19,13 +19,11 @@ from suite.catalog.phases import PHASES as CATALOG
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL, REPEAT
 from suite.plan.schema import SchemaError, decode, step_into
-from suite.record.inference import Inference
 from suite.record.parts import history as limits
 from suite.record.parts.bounds import explain, outside
-from suite.record.parts.evidence import Identity
-from suite.record.parts.history import Count, Elapsed, Ledger, Seconds, Some, TrainingHistory
+from suite.record.parts.evidence import Identity, Inference
+from suite.record.parts.history import Count, Elapsed, Ledger, Ranks, Seconds, Some, TrainingHistory
 from suite.record.parts.profile import Profile
-from suite.record.parts.ranks import Ranks
 
 # 1 had no span or metrics, 2 no course, 3 windows as objects, a span a phase and only a fingerprint, 4 no profile.
 SCHEMA = 5

@@ -19,8 +19,8 @@ from suite.catalog.devices import has_gpu
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import VERSION, version_key
 from suite.plan.settings.frameworks import too_old
-from suite.record.files.scratch import scratch
 from suite.record.parts.environment import LOCK_FILE
+from suite.record.scratch import scratch
 from suite.record.text import clean
 from suite.releases.locks import BYTES_MOST as LOCK_BYTES_MOST
 from suite.releases.locks import Locked, download_size, lock_text, read_lock, read_pylock

@@ -17,9 +17,9 @@ from pytest_benchmark.stats import Stats
 from pytest_benchmark.utils import get_commit_info, get_machine_id, safe_dumps
 
 from suite.plan.blocks import launch_id
-from suite.record.files.saved import SCHEMA, pack
-from suite.record.files.scratch import scratch
 from suite.record.record import Record
+from suite.record.saved import SCHEMA, pack
+from suite.record.scratch import scratch
 from suite.record.text import clean
 from suite.session.run import Run
 
@@ -89,7 +89,7 @@ def atomic_saves(benchmarks: Any) -> Iterator[None]:
 
 
 def compact(content: Mapping[str, Any]) -> str:
-    """A run as JSON with a launch per line, a fifth of its bytes when indented: see `suite.record.files.saved`."""
+    """A run as JSON with a launch per line, a fifth of its bytes when indented: see `suite.record.saved`."""
     return "{\n" + ",\n".join(f"{_json(name)}:{_lines(value)}" for name, value in pack(content).items()) + "\n}\n"
 
 

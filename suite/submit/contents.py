@@ -15,9 +15,9 @@ from suite.doctor import checks
 from suite.plan.cell import FRAMEWORKS
 from suite.record.bundle import FORMAT, SUFFIX, About
 from suite.record.chain import BEFORE
-from suite.record.files.saved import unpack
 from suite.record.parts.environment import digest_of
 from suite.record.record import Record
+from suite.record.saved import unpack
 from suite.record.text import clean
 from suite.session.launches.launch import LaunchError, ask
 from suite.submit.privacy import describe_run, hidden, public, remove_names

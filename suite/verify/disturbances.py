@@ -16,8 +16,8 @@ from suite.record.disturbance import (
     has_readings,
     is_disturbed,
 )
-from suite.record.files.line import decode_line
 from suite.record.record import Record
+from suite.record.saved import decode_line
 from suite.verify.rule import FAILED, IDLE, MEASURE, WARNING, Problem, Submission
 
 #: How far the share of the cores that others took may be from the mean of its lines over time, which have rounded and

@@ -22,11 +22,11 @@ from types import ModuleType
 from typing import Any
 
 from suite.plan.cell import Cell
-from suite.record.handover.job import Job
-from suite.record.handover.variables import WORKER
+from suite.record.job import Job
 from suite.record.parts.environment import redact
 from suite.record.parts.history import TrainingHistory
 from suite.record.record import Phase
+from suite.record.variables import WORKER
 from suite.worker import interfaces
 from suite.worker.distributed.process_group import RANKS_APART, ProcessGroup, find_training
 from suite.worker.distributed.ranks import ALONE, Ranks, join_ranks

@@ -12,7 +12,7 @@ from suite.analysis.records.load import load
 from suite.analysis.records.steps import OVERFLOWS, check_rate
 from suite.analysis.statistics.fastest import find_fastest
 from suite.analysis.statistics.inference import LEAST
-from suite.record.inference import Decoded
+from suite.record.parts.evidence import Decoded
 from suite.record.parts.history import Ledger
 from suite.record.record import Phase, Record, Window
 from tests import records

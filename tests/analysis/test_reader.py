@@ -18,9 +18,9 @@ from suite.analysis.rows import metrics
 from suite.analysis.rows.groups import Row
 from suite.analysis.rows.metrics import clock_mhz, first_gpu
 from suite.analysis.rows.timelines import Line, has_lines, lines_of
-from suite.record.files.line import POINTS
 from suite.record.parts.evidence import Recomputed
 from suite.record.record import Record
+from suite.record.saved import POINTS
 from tests import records
 from tests.records import HOSTILE
 from tests.studies import scale

@@ -12,7 +12,7 @@ from suite.bisect import __main__ as command
 from suite.bisect.__main__ import main
 from suite.plan.cell import Cell
 from suite.plan.settings.frameworks import interpreter_variable
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.record import Outcome, Record
 from suite.releases.index import Release
 from suite.session import storage

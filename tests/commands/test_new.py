@@ -12,7 +12,7 @@ import pytest
 from suite.new.__main__ import main
 from suite.plan.cell import WORKLOADS, Cell
 from suite.plan.measuring import Plan
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.session.launches.launch import launch
 from tests.prove.mistakes import forget
 from workloads import registry

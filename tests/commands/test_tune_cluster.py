@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.handover.order import HostJob
+from suite.record.job import HostJob
 from suite.record.record import Outcome, Record
 from suite.session import run as runs
 from suite.session import storage

@@ -72,7 +72,7 @@ ASKED = """
     seen["page"] = Path("results/0001_a/report.html").read_text()
 
     from suite.export.contents import settings
-    from suite.record.files.json_schema import json_schema
+    from suite.record.json_schema import json_schema
     from suite.report.tables.launch_columns import document_columns
     seen["exported"], seen["documented"] = settings(fake[0])["framework"], document_columns()
     seen["schema"] = json_schema()["$defs"]["Cell"]["properties"]["framework"]["enum"]

@@ -29,7 +29,7 @@ ASKED = """
     from dataclasses import replace
     from tests import records
     from suite.analysis.records.load import Launch
-    from suite.record.files.json_schema import json_schema
+    from suite.record.json_schema import json_schema
     from suite.record.record import Record
     from suite.export.contents import figures
     from suite.export.live import PHASES

@@ -35,7 +35,7 @@ ASKED = """
     from dataclasses import replace
     from suite.session.planning.eta import ENDED_EARLY_S, Eta
     seen["guess"] = Eta(Plan(), cpu=True).left_s([(cell, False)]) == ENDED_EARLY_S
-    from suite.record.files.json_schema import json_schema
+    from suite.record.json_schema import json_schema
     seen["schema"] = json_schema()["$defs"]["Cell"]["properties"]["precision"]["enum"]
 
     from tests import records

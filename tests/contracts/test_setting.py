@@ -47,7 +47,7 @@ ASKED = """
         seen["refused"] = str(error)
     from suite.profile.chosen import parse_cell
     seen["by its id"] = parse_cell(cell.id) == cell
-    from suite.record.files.json_schema import json_schema
+    from suite.record.json_schema import json_schema
     seen["schema"] = json_schema()["$defs"]["Cell"]["properties"]["rounding"]
 
     from dataclasses import replace

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import pytest
 
 from suite.plan.cell import WORKLOADS, Cell
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.parts.environment import machine, redact
 from suite.record.record import Outcome, Record
 from suite.session.launches import devices

@@ -9,7 +9,7 @@ import pytest
 
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.ledger import problems
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.record import Record
 from tests.cuda.cells import DEVICE, SERVED, SERVED_BY, SERVING, served
 from tests.cuda.launcher import Launches, NotRunError

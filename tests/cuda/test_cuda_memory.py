@@ -10,7 +10,7 @@ import pytest
 
 from suite.analysis.identity.tolerances import RECOMPUTED
 from suite.plan.cell import ALLOCATORS, FRAMEWORKS, Cell, Loader
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from tests.cuda.cells import (
     ABSURD_BATCH,
     DEVICE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from suite.monitor.timeline import Sample, Span, cut, energy_j, grown, line, rates, summary
-from suite.record.files.line import POINTS, decode_line
+from suite.record.saved import POINTS, decode_line
 
 
 def stream(name: str, values: list[float], every_s: float = 1.0) -> list[Sample]:

@@ -4,7 +4,7 @@ import pytest
 
 from suite.plan.cell import ALLOCATORS, FRAMEWORKS, Cell
 from suite.plan.settings.allocators import CHOSEN_BY, LACKING, ON_A_CPU, lacking, list_variables, variables
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.session.launches import launch
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from suite.record.files.json_schema import json_schema
+from suite.record.json_schema import json_schema
 from suite.record.record import Record
 from tests import records
 from tests.expected import golden

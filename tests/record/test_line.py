@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from suite.record.files.line import DIGITS, POINTS, decode_line, encode_lines, thin_lines
+from suite.record.saved import DIGITS, POINTS, decode_line, encode_lines, thin_lines
 
 
 def restored(values: list[float | None]) -> list[float | None]:

@@ -1,4 +1,4 @@
-"""What a record says of a processor, from the files that Linux has of it."""
+"""What a record says of a environment, from the files that Linux has of it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from suite.record.parts import processor
-from suite.record.parts.environment import machine
-from suite.record.parts.processor import describe_processor
+from suite.record.parts import environment
+from suite.record.parts.environment import describe_processor, machine
 
 EPYC = """processor\t: 0
 vendor_id\t: AuthenticAMD
@@ -42,7 +41,7 @@ CPU revision\t: 1
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder for the files of a system, which has none yet."""
     for name in ("CPUINFO", "CACHES", "XEN", "VENDOR"):
-        monkeypatch.setattr(processor, name, tmp_path / name)
+        monkeypatch.setattr(environment, name, tmp_path / name)
     yield tmp_path
     describe_processor.cache_clear()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from suite.analysis.records.load import LoadError, load
-from suite.record.files.saved import SHARED, pack, restore, unpack
+from suite.record.saved import SHARED, pack, restore, unpack
 from tests import records
 from tests.records import mixed
 

@@ -14,7 +14,7 @@ import pytest
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.record import Record
 from suite.releases.index import resolve
 from suite.releases.prepare import prepare

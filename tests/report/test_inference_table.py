@@ -13,7 +13,7 @@ import pytest
 
 from suite.analysis.statistics.serving import FIGURES
 from suite.compare.__main__ import main
-from suite.record.inference import Answered, Inference
+from suite.record.parts.evidence import Answered, Inference
 from suite.record.record import Record
 from suite.report import plots
 from suite.report.plots.kinds.scatter import latencies

@@ -18,7 +18,7 @@ from tests.launches import JOB, StandIn
 from tests.processes import alive, wait_until
 
 CODE = """
-import signal, sys; from pathlib import Path; from suite.record.handover.job import Job
+import signal, sys; from pathlib import Path; from suite.record.job import Job
 from suite.session.launches.launch import launch
 signal.signal(signal.SIGINT, signal.default_int_handler)
 launch(Job.loads(sys.argv[1]), Path(sys.argv[2]))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.handover.order import HostJob
+from suite.record.job import HostJob
 from suite.record.record import Outcome
 from suite.session.hosts import HostLostError, LaunchCallbacks, StoppedError, code_digest
 from suite.session.hosts.remote import Pipe, Remote

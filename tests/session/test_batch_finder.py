@@ -13,7 +13,7 @@ import pytest
 
 from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import Plan
-from suite.record.handover.order import HostJob
+from suite.record.job import HostJob
 from suite.record.record import Outcome, Record
 from suite.session.hosts import HostInfo, LaunchCallbacks
 from suite.session.launches.batch_finder import PLAN, START, Fit, Try, fits_by_cell, largest

@@ -18,9 +18,9 @@ import pytest
 
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import Plan
-from suite.record.files.scratch import OWNED, OWNED_TEXT, scratch, sweep
-from suite.record.handover.job import Job
-from suite.record.handover.variables import PROCESS_TAG
+from suite.record.job import Job
+from suite.record.scratch import OWNED, OWNED_TEXT, scratch, sweep
+from suite.record.variables import PROCESS_TAG
 from suite.session.launches import cleanup
 from suite.session.launches.launch import ROOT, launch
 from tests.launches import StandIn
@@ -178,7 +178,7 @@ def test_processes_of_a_real_loader_end_with_whoever_started_them(dies: str, tmp
     cell = Cell("imdb_lstm", "jax", batch=8, size="small", loader=Loader("workers", 2))
     job = Job(cell, str(folder_of(twins, "imdb", "synthetic")), device="cpu", plan=Plan(600.0, 1, 600.0))
     code = (
-        "import os, sys; from pathlib import Path; from suite.record.handover.job import Job\n"
+        "import os, sys; from pathlib import Path; from suite.record.job import Job\n"
         "from suite.session.launches.launch import launch\n"
         "tell = lambda m: print(os.getpid(), m['progress'], flush=True)\n"
         "launch(Job.loads(sys.argv[1]), Path(sys.argv[2]), progress=tell)"
@@ -223,7 +223,7 @@ def test_a_scratch_folder_of_a_dead_process_is_swept_and_nobody_elses(tmp_path: 
     forged = tmp_path / "suite-forged"
     forged.mkdir()
     (forged / OWNED).write_text("something else")
-    code = "import os, sys; from pathlib import Path; from suite.record.files.scratch import scratch\n"
+    code = "import os, sys; from pathlib import Path; from suite.record.scratch import scratch\n"
     code += "with scratch(Path(sys.argv[1])) as f: (f / 'x').write_text('x'); os.kill(os.getpid(), 9)"
     killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=False)
     assert killed.returncode == -signal.SIGKILL

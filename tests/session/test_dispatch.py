@@ -13,7 +13,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.handover.order import HostJob
+from suite.record.job import HostJob
 from suite.record.record import Outcome, Record
 from suite.session import dispatch as dispatches
 from suite.session.dispatch import Dispatch, ForwardingObserver, Post, key_of

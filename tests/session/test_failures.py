@@ -41,7 +41,7 @@ if "suite.worker.process" in sys.orig_argv:
     import ctypes, json, os, resource, signal, time
     import suite.worker.evidence.collector, suite.worker.launch.measure
     import suite.worker.launch.phases, suite.worker.launch.probe, workloads.spec
-    from suite.record.handover.job import Job
+    from suite.record.job import Job
 
     cell = Job.loads(sys.orig_argv[-1]).cell
     fault = {batch: name for name, batch in FAULTS.items()}[cell.batch]

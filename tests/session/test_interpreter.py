@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.session.launches import interpreters
 from suite.session.launches import launch as launching
 from suite.session.launches.launch import ROOT, LaunchError, interpreter, launch, tox_environment, variables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.handover.order import HostRanks
+from suite.record.job import HostRanks
 from suite.record.parts.environment import select_variables
 from suite.session.launches import ranks
 from suite.session.launches.ranks import interface_of, own_address, towards

@@ -13,7 +13,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.handover.order import HostRanks
+from suite.record.job import HostRanks
 from suite.record.parts.environment import own_cores
 from suite.record.record import Outcome, Record
 from suite.session.launches import listener, ranks

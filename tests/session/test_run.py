@@ -15,9 +15,8 @@ import pytest
 from suite.monitor.gpu import Driver
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.handover.job import Job
-from suite.record.handover.order import HostJob
-from suite.record.parts.ranks import Ranks
+from suite.record.job import HostJob, Job
+from suite.record.parts.history import Ranks
 from suite.record.record import Outcome, Record
 from suite.session.hosts import LaunchCallbacks, local
 from suite.session.launches.settings import Settings

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.handover.order import HostJob
+from suite.record.job import HostJob
 from suite.record.record import Outcome
 from suite.session.engines.cluster import sites
 from suite.session.engines.slurm import Node, Slurm, find_nodes, read_counts, step

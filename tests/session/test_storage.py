@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from suite.record.files.saved import pack
+from suite.record.saved import pack
 from suite.session import storage as saving
 from suite.session.storage import PROJECT, compact, describe_commit, name_fits, save, shorten_name
 from tests import records

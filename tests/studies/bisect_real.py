@@ -20,7 +20,7 @@ from pathlib import Path
 from suite.bisect.__main__ import main as bisect
 from suite.catalog.setting import version_key
 from suite.plan.settings.frameworks import interpreter_variable
-from suite.record.files.scratch import scratch
+from suite.record.scratch import scratch
 from suite.releases.environments import build
 
 RELEASES = ("0.8.0", "0.8.1", "0.8.2", "0.8.3", "0.9.0", "0.9.0.1", "0.9.1", "0.9.2")

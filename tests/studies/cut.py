@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.plan.cell import Cell
-from suite.record.files.line import decode_line
-from suite.record.files.saved import unpack
+from suite.record.saved import decode_line, unpack
 
 
 def cut(

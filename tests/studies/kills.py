@@ -28,8 +28,8 @@ from pathlib import Path
 
 import psutil
 
-from suite.record.handover.variables import PROCESS_TAG, RANK
 from suite.record.record import Record
+from suite.record.variables import PROCESS_TAG, RANK
 from suite.session.journal import read
 from workloads.data import cache as caches
 from workloads.data import synthetic
@@ -235,7 +235,7 @@ def _kill(process: subprocess.Popen[str], draw: random.Random, ways: Counter[str
 
 def _start_next(folder: Path) -> None:
     """What the next launch does first."""
-    code = "from suite.session.launches.cleanup import end_abandoned; from suite.record.files.scratch import scratch\n"
+    code = "from suite.session.launches.cleanup import end_abandoned; from suite.record.scratch import scratch\n"
     code += "with scratch(before_removal=end_abandoned): pass"
     environment = os.environ | {"TMPDIR": str(folder / "tmp")}
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)

@@ -35,8 +35,7 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import LONGEST_S, WHOLE_BLOCKS, Plan
 from suite.plan.settings.frameworks import interpreter_variable
 from suite.plan.settings.tunings import HUGE_PAGES
-from suite.record.handover.job import Job
-from suite.record.handover.order import HostJob
+from suite.record.job import HostJob, Job
 from suite.session.hosts.local import LaunchCallbacks, Local
 from suite.session.launches.launch import interpreter
 

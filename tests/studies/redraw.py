@@ -30,9 +30,8 @@ from suite.analysis.rows.timelines import pick_launch
 from suite.compare.__main__ import main as compare
 from suite.monitor.timeline import short
 from suite.plan.cell import Cell
-from suite.record.files.line import encode_lines, thin_lines
-from suite.record.files.saved import unpack
 from suite.record.record import Record
+from suite.record.saved import encode_lines, thin_lines, unpack
 from suite.report.html.site import publish
 from suite.session.storage import compact
 from tests.weights import published, weight

@@ -26,11 +26,10 @@ from suite.analysis.rows.groups import Row, group
 from suite.analysis.scaling.communication import communication, exchange
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.handover.job import Job
-from suite.record.handover.order import HostJob
-from suite.record.handover.variables import INTERFACE
+from suite.record.job import HostJob, Job
 from suite.record.parts.environment import machine, own_cores
 from suite.record.record import Record
+from suite.record.variables import INTERFACE
 from suite.session.engines.slurm import Command
 from suite.session.hosts import LaunchCallbacks
 from suite.session.hosts.remote import Remote

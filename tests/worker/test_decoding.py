@@ -13,8 +13,7 @@ from suite.analysis.identity.by_itself import by_itself
 from suite.analysis.statistics.serving import FIGURES
 from suite.plan.cell import Cell
 from suite.plan.measuring import DECODED
-from suite.record.inference import Answered, Decoded
-from suite.record.parts.evidence import Identity
+from suite.record.parts.evidence import Answered, Decoded, Identity
 from suite.record.parts.history import NUMBER_MOST
 from suite.worker.frameworks import RecompiledError
 from suite.worker.launch.decoding import ROUNDS, check_decoded, continue_prompts, decode

@@ -13,7 +13,7 @@ import pytest
 
 from suite.plan.cell import REFERENCE_STRATEGY, Cell
 from suite.plan.measuring import Plan
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.parts.environment import own_cores
 from suite.record.record import Record
 from suite.session.launches.launch import launch

@@ -66,7 +66,7 @@ import sys
 from pathlib import Path
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import Plan
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.session.launches.launch import launch
 framework, data, log = sys.argv[1:]
 cell = Cell("cifar100_cnn", framework, size="small", batch=64, loader=Loader("workers", 2))

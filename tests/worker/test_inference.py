@@ -15,8 +15,7 @@ import pytest
 from suite.analysis.identity.by_itself import by_itself
 from suite.plan.cell import WORKLOADS, Cell
 from suite.plan.measuring import LEAST_FOR_P99, Plan
-from suite.record.inference import Answered, Decoded, Inference
-from suite.record.parts.evidence import Identity
+from suite.record.parts.evidence import Answered, Decoded, Identity, Inference
 from suite.record.parts.history import NUMBER_MOST
 from suite.worker.evidence import answers as answering
 from suite.worker.launch import inference

@@ -11,7 +11,7 @@ from suite.analysis.identity.tolerances import OWN_OPTIMIZER
 from suite.analysis.identity.verdicts import verdicts
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import WHOLE_BLOCKS, Plan
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.record import PHASES
 from suite.session.launches.launch import ROOT, launch
 from suite.worker.evidence.replay import LAST_STEPS

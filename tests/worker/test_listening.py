@@ -12,8 +12,7 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import Plan
-from suite.record.handover.job import Job
-from suite.record.handover.order import HostRanks
+from suite.record.job import HostRanks, Job
 from suite.record.parts.environment import own_cores
 from suite.session.launches import ranks
 from suite.session.launches.launch import launch

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.worker.launch import profiling
 from suite.worker.profilers.table import Recording
 from tests.frameworks import needs_frameworks

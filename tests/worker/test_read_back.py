@@ -12,7 +12,7 @@ import pytest
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import Plan
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.record import Record
 from suite.session.launches.launch import launch
 from suite.worker.frameworks import count_threads

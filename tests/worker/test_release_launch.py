@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.worker.launch.applied import NotAppliedError, check_release
 from suite.worker.launch.outcome import classify
 

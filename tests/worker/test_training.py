@@ -19,7 +19,7 @@ import pytest
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.command.common import LATEST
 from suite.plan.measuring import Plan
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Record, RecordError
 from suite.session import run as runs

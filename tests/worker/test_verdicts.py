@@ -17,7 +17,7 @@ from suite.analysis.rows.groups import group
 from suite.monitor.sampler import Monitor
 from suite.plan.cell import Cell, Loader
 from suite.plan.measuring import Plan
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.record import Record
 from suite.session.launches.launch import ROOT, launch
 from tests.frameworks import needs_frameworks

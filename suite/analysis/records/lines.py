@@ -21,7 +21,7 @@ from suite.analysis.records.readings import (
     PARTS,
 )
 from suite.catalog.metrics import within
-from suite.record.files.line import POINTS, decode_line
+from suite.record.saved import POINTS, decode_line
 from workloads.data.files import regular
 
 #: The moments of a line in seconds, and the value at each, None if it is missing.

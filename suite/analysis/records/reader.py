@@ -13,9 +13,8 @@ from msgspec import Raw
 from suite.analysis.records.json_text import decode, members, without_surrogates
 from suite.analysis.records.lines import Place, keep_shown
 from suite.record.chain import BEFORE, digest
-from suite.record.files.line import thin_lines
-from suite.record.files.saved import SHARED, restore
 from suite.record.record import Record, RecordError
+from suite.record.saved import SHARED, restore, thin_lines
 from suite.record.text import clean, parse_json
 
 #: Fields of a record that are equal in many launches.

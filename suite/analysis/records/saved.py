@@ -10,8 +10,8 @@ from msgspec import Raw
 
 from framework_training_suite import typed
 from suite.analysis.records.json_text import decode, items, members
-from suite.record.files.saved import SCHEMA
 from suite.record.record import RecordError
+from suite.record.saved import SCHEMA
 from suite.record.text import clean
 
 EMPTY = "is empty; the run was cut off before it was saved, so compare its journal instead"

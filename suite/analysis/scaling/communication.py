@@ -16,7 +16,7 @@ from suite.analysis.rows.conditions import facts
 from suite.analysis.rows.groups import Row
 from suite.analysis.statistics import inference as statistics
 from suite.catalog.devices import ACCELERATORS
-from suite.record.parts.ranks import Ranks
+from suite.record.parts.history import Ranks
 from suite.record.record import Record
 
 #: Steps that take at most this many times as long as without communication are not limited by it.

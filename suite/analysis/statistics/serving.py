@@ -21,7 +21,7 @@ from suite.analysis.statistics.multiple_testing import decide
 from suite.analysis.statistics.ratios import Ratio, conditions, counterpart
 from suite.analysis.statistics.sequential import is_sequential
 from suite.plan.measuring import DECODED
-from suite.record.inference import Decoded
+from suite.record.parts.evidence import Decoded
 from suite.record.record import Record
 
 Read = Callable[[Record], float | None]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from suite.export.target import ExportError
-from suite.record.files.scratch import scratch
+from suite.record.scratch import scratch
 from suite.record.text import clean
 
 

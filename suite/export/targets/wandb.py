@@ -18,8 +18,8 @@ from typing import Any
 from suite.export.contents import curves, digest, facts, figures, identity, plain, settings, start_of
 from suite.export.target import About, ExportError, Origin
 from suite.export.targets.files import folder_at
-from suite.record.files.scratch import scratch
 from suite.record.record import Record
+from suite.record.scratch import scratch
 from suite.record.text import clean
 
 ABOUT = About(

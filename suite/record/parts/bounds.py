@@ -109,7 +109,7 @@ def _numbers(reading: Any) -> Iterable[float]:
         return {min(numbers), max(numbers)} if numbers else ()
     if not isinstance(reading, dict):
         return ()
-    if type(power := reading.get("e")) is int:  # as `suite.record.files.line` stores it
+    if type(power := reading.get("e")) is int:  # as `suite.record.saved` stores it
         scale = math.pow(10, power) if abs(power) < 100 else 0
         return [number * scale for number in _numbers(reading.get("n"))]
     return [number for name, each in reading.items() if name != COUNT for number in _numbers(each)]

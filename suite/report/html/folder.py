@@ -19,7 +19,7 @@ from suite.analysis.accuracy.comparison import AccuracyComparison, epochs
 from suite.analysis.options import EXTRAS
 from suite.analysis.records.load import REPORT, SUMMARY, Loaded
 from suite.analysis.rows.missing import counts
-from suite.record.files.scratch import OWNED, scratch
+from suite.record.scratch import OWNED, scratch
 from suite.record.text import clean
 from suite.report import plots
 from suite.report.format.text import no_formula

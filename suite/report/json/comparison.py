@@ -20,7 +20,7 @@ from suite.analysis.rows.missing import counts
 from suite.analysis.statistics.control import Power
 from suite.analysis.statistics.serving import Serving
 from suite.catalog.metrics import monitor_metrics
-from suite.record.files.json_schema import schema_of
+from suite.record.json_schema import schema_of
 from suite.record.text import clean
 from suite.report.json.lines import ReleaseStep, Scaling, release_step, scaling
 from suite.report.tables.accuracy import rows

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from suite.record.handover.variables import ADDRESS, PROCESS_TAG
 from suite.record.parts.environment import redact
 from suite.record.text import clean
+from suite.record.variables import ADDRESS, PROCESS_TAG
 from suite.session.engines import Engine
 from suite.session.hosts import HostLostError
 from suite.session.hosts.remote import COMMAND, Pipe, Remote

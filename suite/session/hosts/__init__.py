@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from suite.monitor.sampler import Monitor
-from suite.record.handover.order import HostJob
+from suite.record.job import HostJob
 from suite.record.record import Record
 
 ROOT = Path(__file__).resolve().parents[3]

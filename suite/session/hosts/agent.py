@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from suite.plan.schema import decode
-from suite.record.handover.order import HostJob
+from suite.record.job import HostJob
 from suite.session.hosts import LaunchCallbacks, StoppedError, code_digest
 from suite.session.hosts.local import Local
 from suite.session.launches import ranks

@@ -12,7 +12,7 @@ from suite.catalog.devices import has_gpu
 from suite.monitor.gpu import Gpu, NvmlError, open_nvml
 from suite.monitor.links import links
 from suite.monitor.sampler import Monitor, idle
-from suite.record.handover.order import HostJob
+from suite.record.job import HostJob
 from suite.record.parts.environment import machine, usable_cores
 from suite.record.record import Record
 from suite.session.hosts import HostInfo, LaunchCallbacks

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from suite.plan.schema import decode
-from suite.record.handover.order import HostJob
+from suite.record.job import HostJob
 from suite.record.record import Outcome, Record, RecordError
 from suite.session.hosts import HostInfo, HostLostError, LaunchCallbacks, StoppedError
 from suite.session.launches.launch import LaunchError

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.plan.cell import Cell
-from suite.record.handover.order import HostJob, HostRanks
+from suite.record.job import HostJob, HostRanks
 from suite.record.record import Record
 from suite.session.hosts import Host, HostInfo, HostLostError, LaunchCallbacks, StoppedError
 from suite.session.hosts.remote import Remote

@@ -26,8 +26,8 @@ from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 
-from suite.record.files.scratch import sweep
-from suite.record.handover.variables import PROCESS_TAG
+from suite.record.scratch import sweep
+from suite.record.variables import PROCESS_TAG
 
 ROOT = Path(__file__).resolve().parents[3]
 CALL = "import sys; sys.path.insert(0, sys.argv[1]); from suite.session.launches import cleanup; cleanup."

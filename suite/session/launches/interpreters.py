@@ -10,7 +10,7 @@ from suite.plan.cell import Cell
 from suite.plan.command.common import join_values
 from suite.plan.settings.frameworks import too_old
 from suite.plan.sweeps.sweep import parse_values
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.text import clean
 from suite.session.launches import devices
 from suite.session.launches.launch import LaunchError, interpreter, tox_environment, variables

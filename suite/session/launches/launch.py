@@ -35,13 +35,12 @@ from suite.plan.settings import allocators
 from suite.plan.settings.frameworks import interpreter_variable, too_old, variables_of
 from suite.plan.settings.strategies import why_not_served
 from suite.plan.settings.tunings import host_memory
-from suite.record.files.scratch import scratch
-from suite.record.handover.job import Job
-from suite.record.handover.order import HostRanks
-from suite.record.handover.variables import PROCESS_TAG
+from suite.record.job import HostRanks, Job
 from suite.record.parts.environment import machine, redact, select_variables
 from suite.record.record import REASON_MOST, SCHEMA, Outcome, Record, RecordError
+from suite.record.scratch import scratch
 from suite.record.text import clean
+from suite.record.variables import PROCESS_TAG
 from suite.session.launches import cleanup, logs, ranks
 from suite.session.launches.listener import Progress, Workers
 from suite.session.launches.namespace import NamespaceError

@@ -22,8 +22,7 @@ from suite.plan.measuring import (
     WHOLE_BLOCKS,
     Plan,
 )  # fmt: skip
-from suite.record.handover.job import Job
-from suite.record.handover.order import HostJob
+from suite.record.job import HostJob, Job
 from suite.record.parts.environment import machine
 from suite.record.record import Record
 from suite.session.formatting import duration

@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from suite.record.handover.order import HostRanks
+from suite.record.job import HostRanks
 from suite.record.record import PARENTS, Outcome
 from suite.record.text import clean
 from suite.session.launches import logs

@@ -16,9 +16,10 @@ from suite.catalog.devices import has_gpu
 from suite.catalog.settings import COMPACT, SPREAD
 from suite.plan.cell import Cell
 from suite.plan.settings.strategies import SERVER, has_server, why_not_measured
-from suite.record.handover.job import Job
-from suite.record.handover.order import HostRanks
-from suite.record.handover.variables import (
+from suite.record.job import HostRanks, Job
+from suite.record.parts.environment import own_cores, usable_cores
+from suite.record.record import Record
+from suite.record.variables import (
     ADDRESS,
     COORDINATOR,
     CORES,
@@ -29,8 +30,6 @@ from suite.record.handover.variables import (
     TOKEN,
     WORLD_SIZE,
 )  # fmt: skip
-from suite.record.parts.environment import own_cores, usable_cores
-from suite.record.record import Record
 from suite.session.launches.namespace import NamespaceError, own_network
 
 HOST = "127.0.0.1"

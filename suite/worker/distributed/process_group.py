@@ -23,8 +23,8 @@ from suite.catalog.devices import ACCELERATORS, DEVICES
 from suite.plan.cell import MODEL_DIVIDED, Cell
 from suite.plan.settings.strategies import WHOLE_BATCH, why_not_measured
 from suite.record.parts.environment import usable_cores
-from suite.record.parts.ranks import AllReduce, Rank
-from suite.record.parts.ranks import Ranks as Part
+from suite.record.parts.history import AllReduce, Rank
+from suite.record.parts.history import Ranks as Part
 from suite.worker import interfaces
 from suite.worker.distributed.ranks import Ranks
 from suite.worker.frameworks import UnsupportedError

@@ -1,6 +1,6 @@
 """The processes of a launch with several: who this one is, and how they agree on numbers between timed windows.
 
-Whatever starts the ranks gives each of them a few neutral variables (`suite.record.handover.variables`), from which the
+Whatever starts the ranks gives each of them a few neutral variables (`suite.record.variables`), from which the
 framework's file makes its own. Besides the framework's collectives the ranks have a channel of their own, over which
 they gather small values: it works before a framework is imported, and never runs inside a window.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from suite.record.handover.variables import ADDRESS, COORDINATOR, INTERFACE, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
+from suite.record.variables import ADDRESS, COORDINATOR, INTERFACE, LOCAL_RANK, RANK, TOKEN, WORLD_SIZE
 
 if TYPE_CHECKING:  # a worker alone needs none of it
     from multiprocessing.connection import Connection

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from suite.record.inference import Answered
-from suite.record.parts.evidence import Trace
+from suite.record.parts.evidence import Answered, Trace
 from suite.record.parts.history import NUMBER_MOST
 from suite.worker.evidence.replay import restore_state
 from suite.worker.launch.decoding import CONTINUED, continue_prompts

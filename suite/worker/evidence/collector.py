@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from suite.plan.cell import USUAL_COMPILE
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.parts.evidence import Identity, Last, Recomputed
 from suite.worker.evidence import answers as answering
 from suite.worker.evidence.fingerprint import (

@@ -30,8 +30,8 @@ from suite.plan.cell import MODEL_DIVIDED, TUNINGS, Cell
 from suite.plan.settings.allocators import list_variables
 from suite.plan.settings.frameworks import variables_of
 from suite.plan.settings.tunings import ARENAS, KEPT, flushes, host_memory
-from suite.record.handover.variables import CORES
 from suite.record.parts.environment import own_cores, select_variables
+from suite.record.variables import CORES
 from suite.worker import interfaces
 from suite.worker.launch.probe import BANDS
 from suite.worker.loaders import tuned_workers

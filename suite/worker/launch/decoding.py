@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from suite.plan.measuring import DECODED
-from suite.record.inference import Decoded
+from suite.record.parts.evidence import Decoded
 from suite.record.parts.history import NUMBER_MOST
 from suite.worker.frameworks import RecompiledError
 from workloads.data.dataset import Array

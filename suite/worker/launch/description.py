@@ -14,9 +14,9 @@ import suite.plan
 import suite.worker
 import workloads
 from suite.plan.cell import Cell
-from suite.record.handover.job import Job
-from suite.record.handover.variables import HOST_CORES
+from suite.record.job import Job
 from suite.record.parts.environment import describe, own_cores
+from suite.record.variables import HOST_CORES
 from workloads import registry
 from workloads.optimizers import as_dict
 from workloads.recipes import Recipe

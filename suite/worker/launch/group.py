@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from suite.record.handover.variables import CORES, PROCESS_TAG, WORKER
+from suite.record.variables import CORES, PROCESS_TAG, WORKER
 
 
 def adopt() -> None:

@@ -22,8 +22,8 @@ import numpy as np
 from suite.catalog.phases import PHASES
 from suite.plan.cell import Cell
 from suite.plan.measuring import LEAST_FOR_P99
-from suite.record.handover.job import Job
-from suite.record.inference import Inference
+from suite.record.job import Job
+from suite.record.parts.evidence import Inference
 from suite.record.record import Window
 from suite.worker.launch.decoding import Rounds, check_decoded, decode, refuse_compiled
 from suite.worker.launch.measure import Series, Steps

@@ -10,7 +10,7 @@ from typing import Any
 
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.plan.cell import Cell
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.parts.environment import shared_memory
 from suite.record.retry import NOT_IMPORTABLE
 from suite.worker.frameworks import RecompiledError, UnsupportedError

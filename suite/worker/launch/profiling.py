@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from suite.catalog.devices import DEVICES
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.worker.distributed.ranks import ALONE, Ranks
 from suite.worker.profilers.table import Recording, profile_of
 from suite.worker.profilers.timeline import LOADING, STEP, STEPS

@@ -11,7 +11,7 @@ from typing import Any
 
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.handover.job import Job
+from suite.record.job import Job
 from suite.record.record import SCHEMA, Record
 from suite.worker.distributed.ranks import ALONE, Ranks
 from suite.worker.launch.outcome import classify

@@ -1,4 +1,4 @@
-"""What the parent asks of a worker: one cell, its data, and how long to measure."""
+"""What the parent asks of a worker (one cell, its data, how long to measure), and the ranks that a host starts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ class Job:
     for programs compiled for evidence; what is timed is compiled anew in every launch. ``profile`` asks for a profile
     after the windows, with the allocator's timeline and with the compiler's output if asked; its files begin with
     ``traces``. ``workload_folder`` is where a workload from outside of the repository is, as the user named it.
-    On a
-    ``trusted_network`` a server that obeys whoever connects may be started. ``whole`` asks for the whole evidence;
+    On a ``trusted_network`` a server that obeys whoever connects may be started. ``whole`` asks for the whole evidence;
     without it the launch rests on an earlier one of the same program.
     """
 
@@ -52,5 +51,41 @@ class Job:
 
     @classmethod
     def loads(cls, text: str) -> Job:
+        """Raises `suite.plan.schema.SchemaError`, or ValueError for what is no JSON."""
+        return decode(cls, json.loads(text))
+
+
+@dataclass(frozen=True)
+class HostRanks:
+    """The ranks of a launch that one host starts: ``count`` of ``world``, the first of them number ``first``.
+
+    ``coordinator`` is ``host:port`` of rank 0, ``address`` that of this host, ``token`` a secret of all ranks.
+    """
+
+    first: int
+    count: int
+    world: int
+    coordinator: str
+    address: str
+    token: str
+
+
+@dataclass(frozen=True)
+class HostJob:
+    """A job whose folders the host fills in: ``data`` and ``programs`` are its own.
+
+    ``part`` is given where the ranks of the job are on several hosts.
+    """
+
+    job: Job
+    deadline_s: float
+    part: HostRanks | None = None
+
+    def dumps(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def loads(cls, text: str) -> HostJob:
         """Raises `suite.plan.schema.SchemaError`, or ValueError for what is no JSON."""
         return decode(cls, json.loads(text))

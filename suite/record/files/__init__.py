@@ -1,1 +1,0 @@
-"""How records lie in files."""

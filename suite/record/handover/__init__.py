@@ -1,1 +1,0 @@
-"""What the processes of a launch hand to each other."""
