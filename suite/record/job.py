@@ -21,8 +21,8 @@ class Job:
     for programs compiled for evidence; what is timed is compiled anew in every launch. ``profile`` asks for a profile
     after the windows, with the allocator's timeline and with the compiler's output if asked; its files begin with
     ``traces``. ``workload_folder`` is where a workload from outside of the repository is, as the user named it.
-    On a ``trusted_network`` a server that obeys whoever connects may be started. ``whole`` asks for the whole evidence;
-    without it the launch rests on an earlier one of the same program.
+    On a ``trusted_network`` a server that obeys whoever connects may be started. ``full_evidence`` asks for all
+    evidence; without it the launch rests on an earlier one of the same program.
     """
 
     cell: Cell
@@ -42,7 +42,7 @@ class Job:
     traces: str = ""
     workload_folder: str = ""
     trusted_network: bool = False
-    whole: bool = True
+    full_evidence: bool = True
     spawned_ns: int = 0
 
     def dumps(self) -> str:
@@ -68,24 +68,3 @@ class HostRanks:
     coordinator: str
     address: str
     token: str
-
-
-@dataclass(frozen=True)
-class HostJob:
-    """A job whose folders the host fills in: ``data`` and ``programs`` are its own.
-
-    ``part`` is given where the ranks of the job are on several hosts.
-    """
-
-    job: Job
-    deadline_s: float
-    part: HostRanks | None = None
-
-    def dumps(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def loads(cls, text: str) -> HostJob:
-        """Raises `suite.plan.schema.SchemaError`, or ValueError for what is no JSON."""
-        return decode(cls, json.loads(text))

@@ -13,8 +13,8 @@ from suite.plan.command import options
 from suite.plan.command.common import LOCAL
 from suite.plan.measuring import CONTROL, REPEAT
 from suite.record.record import Record
+from suite.session import observers as observing
 from suite.session.launches.settings import Settings, settings
-from suite.session.observers import chosen as observing
 from suite.session.planning.outlook import Due, TooSlowError
 from suite.session.run import Run
 from suite.session.terminal import CommandTerminal, PytestTerminal
@@ -69,7 +69,7 @@ def _make_run(
         settings(config, options.chosen_matrix(config)),
         [launches[name] for name in order.planned_ids(session.items, test, list(launches))],
         terminal.say, terminal.show, terminal.say_end, background,
-        observing.observers(config, terminal.say, terminal.show), repeats=True,
+        observing.make_observers(config, terminal.say, terminal.show), repeats=True,
     )  # fmt: skip
 
 

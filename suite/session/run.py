@@ -14,14 +14,14 @@ from suite.plan.command.common import LOCAL
 from suite.plan.measuring import CONTROL, REPEAT, REPEATS
 from suite.record.record import Record
 from suite.record.retry import last_tries, may_pass
-from suite.session.dispatch import Dispatch, ForwardingObserver, Post, key_of
-from suite.session.engines.cluster import open_hosts
 from suite.session.formatting import describe_launch, duration
-from suite.session.hosts import Host
-from suite.session.hosts.site import prepare
+from suite.session.hosts.cluster import Cluster, open_cluster
+from suite.session.hosts.dispatch import Dispatch, Post, key_of
+from suite.session.hosts.group import HostGroup
 from suite.session.launches import batch_finder, interpreters
 from suite.session.launches.launch import LaunchError
-from suite.session.launches.launcher import Launcher
+from suite.session.launches.launcher import Host, Launcher
+from suite.session.launches.machine import Machine
 from suite.session.launches.settings import Settings
 from suite.session.observers import Observers
 from suite.session.planning.eta import Eta, durations, is_lean
@@ -53,9 +53,11 @@ class Run:
     def __post_init__(self) -> None:
         cells = [cell for cell, _ in self.planned]
         locks = self._build(cells)
-        self._hosts = open_hosts(self.settings, cells, self.say, self._open)
+        self._machine: Machine | None = None
+        self._cluster: Cluster | None = None  # else
         try:
-            self.repeats = self.repeats and not self._hosts.revive and is_tested(self.settings)
+            host = self._open_host(cells)
+            self.repeats = self.repeats and not self._cluster and is_tested(self.settings)
             known = {"locks": locks, "background": self.background, REPEATS: self.repeats}
             self.journal = open_journal(self.settings, cells, known)
         except BaseException:
@@ -67,15 +69,14 @@ class Run:
         self.info = self.journal.run | {"id": self.journal.path.stem} | ({REPEATS: True} if self.repeats else {})
         self.info |= {"launches": self.settings.launches, "planned": self.total}
         self.info |= {"background": self.background} if self.background else {}
-        self._add(locks)
+        self.info |= {"locks": self.info.get("locks", {}) | locks} if locks else {}
         last = last_tries(self.journal.records)
         self._journalled = {key: record for key, record in last.items() if not may_pass(record.outcome)}
         self._fits = batch_finder.fits_by_cell(self._journalled.values())
-        host = self._hosts.hosts[0]
         self.on_cpu = not host.about.gpu
         self._outlook = Outlook(Eta(self.settings.plan, self.on_cpu), self._fits, self.side_by_side)
         self._outlook.eta.learn(self._journalled.values())
-        self._launcher = Launcher(self.settings, self.info, host, self.say, self.show, self.observers, self._fits)
+        self._launcher = Launcher(self.settings, self.info, host, self.say, self.show, self.observers.tell, self._fits)
         self._dispatch: Dispatch | None = None
         self._stopping = Stopping(self.settings.budget_s, self.say) if self.settings.budget_s else None
         if host.about.driver:
@@ -83,6 +84,15 @@ class Run:
         if last:
             self.say(say_resumed(str(self.info["id"]), last.values(), self.settings))
             self.info["resumed"] = 1 + max(record.resumed for record in last.values())
+
+    def _open_host(self, cells: Sequence[Cell]) -> Host:
+        """Open this machine, or a cluster; returns the first that launches."""
+        settings = self.settings
+        if settings.on == LOCAL:
+            self._machine = Machine(settings.device, settings.data, settings.data_directory, self.say, self._open)
+            return self._machine
+        self._cluster = open_cluster(settings, cells, self.say, self._open)
+        return self._cluster.groups[0]
 
     @property
     def total(self) -> int:
@@ -99,9 +109,7 @@ class Run:
     def launch(self, cell: Cell, number: int) -> Record:
         """Run one launch and write it to the journal before anything else happens, or take it from there."""
         if self._unended:
-            raise LaunchError(
-                f"the launch before, {self._unended}, ended in the error that pytest shows: none can follow it"
-            )
+            raise LaunchError(f"the launch before, {self._unended}, ended in the error that pytest shows")
         if self.planned[self.done : self.done + 1] != [(cell, number)]:
             raise LaunchError(
                 f"launch {number} of {cell.id} is not the next one of its block: something changes the order of tests; "
@@ -123,12 +131,13 @@ class Run:
         self._unended = ""
         line = f"{counter} {describe_launch(record)}  {duration(record.run['took_s'])}{self._say_left()}"
         self.say_end(line, record.outcome.status) if self.say_end else self.say(line)
-        self.observers.end(record, self._left_s() if self._outlook.eta.known else None)
+        self.observers.tell("end", record, self._left_s() if self._outlook.eta.known else None)
         return record
 
     def next(self, cell: Cell, number: int) -> Record:
         """Run a launch that a search has just decided on, or take it from the journal."""
-        self._add(self._build([cell]))
+        if locks := self._build([cell]):
+            self.info["locks"] = self.info.get("locks", {}) | locks
         self.planned[self.done :] = [(cell, number)]
         self.ahead([(cell, number)])
         return self.launch(cell, number)
@@ -160,8 +169,7 @@ class Run:
 
     @property
     def side_by_side(self) -> int:
-        """How many blocks run at a time."""
-        return len(self._hosts.hosts)
+        return len(self._cluster.groups) if self._cluster else 1
 
     @property
     def asked(self) -> set[str]:
@@ -202,17 +210,19 @@ class Run:
         Raises `TooSlowError` where no plan fits the budget, if the run ``may_shrink``.
         """
         cells = [cell for cell, _ in self.planned]
-        if not self._hosts.revive:  # hosts of a cluster answer for themselves
+        remaining, workloads = self._remaining(), sorted({cell.workload for cell in cells})
+        if self._cluster:  # whose hosts answer for themselves
+            self._cluster.prepare(workloads)
+        elif self._machine:
             interpreters.check(cells, self.settings.device, self.say)
-        remaining = self._remaining()
-        workloads = list(dict.fromkeys(sorted(cell.workload for cell in cells)))
-        prepare(self._hosts.hosts, workloads)
+            for workload in workloads:
+                self._machine.folder(workload)
         if remaining and self.repeats:
             self._warm_up([cell for cell, _ in remaining], costs)
         if remaining:
             self.say(self._say_plan(remaining, may_shrink))
         journalled = [self._journalled[key] for each in self.planned if (key := key_of(*each)) in self._journalled]
-        self.observers.begin(self.journal.path, self.info, self.total, journalled)
+        self.observers.tell("begin", self.journal.path, self.info, self.total, journalled)
         self._begin()
 
     def _warm_up(self, cells: Sequence[Cell], costs: Costs | None) -> None:
@@ -247,33 +257,28 @@ class Run:
             self._launcher.whole_blocks = self._outlook.whole_blocks
 
     def _build(self, cells: Sequence[Cell]) -> dict[str, str]:
-        """Build the environments of these cells' releases here, and return their locks."""
         return interpreters.build(cells, self.say) if self.settings.on == LOCAL else {}
-
-    def _add(self, locks: dict[str, str]) -> None:
-        if locks:
-            self.info["locks"] = self.info.get("locks", {}) | locks
 
     def _begin(self) -> None:
         """Start the launches: one after the other here, in blocks side by side on a cluster."""
         self._ended_s = time.monotonic()
-        hosts, revive = self._hosts.hosts, self._hosts.revive
-        if revive:
-            self._dispatch = Dispatch(hosts, self._launcher_on, self._keep, self.say, revive, self._counter)
+        if cluster := self._cluster:
+            self._dispatch = Dispatch(
+                cluster.groups, self._launcher_on, self._keep, self.say, cluster.revive, self._counter
+            )
             if not self.settings.search:
                 self._dispatch.add_blocks(self.planned, self._journalled)
 
-    def _launcher_on(self, host: Host, post: Post) -> Launcher:
+    def _launcher_on(self, host: HostGroup, post: Post) -> Launcher:
         """What runs launches on a host of a cluster, and leaves it to ``post`` to tell of them."""
 
-        def posting(tell: Callable[[str], None]) -> Callable[[str], None]:
-            return lambda text: post(partial(tell, text))
+        def forward(call: Callable[..., object]) -> Callable[..., None]:
+            return lambda *given: post(partial(call, *given))
 
-        say, show = map(posting, (self.say, self.show))
-        return Launcher(self.settings, self.info, host, say, show, ForwardingObserver(self.observers, post), self._fits)
+        say, show, tell = forward(self.say), forward(self.show), forward(self.observers.tell)
+        return Launcher(self.settings, self.info, host, say, show, tell, self._fits)
 
     def _keep(self, record: Record, took_s: float, searching_s: float) -> Record:
-        """Write a record to the journal; returns it with the time that it took."""
         self._outlook.eta.add(record.cell, took_s, searching_s, lean=is_lean(record))
         warming_s, self._warming_s = self._warming_s, 0.0
         took = durations(took_s, searching_s=searching_s, warming_s=warming_s)
@@ -284,7 +289,6 @@ class Run:
         return f"[{position + 1:{len(str(self.total))}}{total}]"
 
     def _remaining(self) -> list[Due]:
-        """The launches that are still to be made."""
         return [each for each in self.planned[self.done :] if key_of(*each) not in self._journalled]
 
     def _left_s(self) -> float:

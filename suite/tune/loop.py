@@ -14,7 +14,7 @@ from suite.plan.measuring import SEEDS_LEAST
 from suite.plan.objective import Budget
 from suite.plan.space import workloads
 from suite.report.format.names import count, number
-from suite.session.dispatch import key_of
+from suite.session.hosts.dispatch import key_of
 from suite.session.run import Run
 from suite.tune.options import Search
 

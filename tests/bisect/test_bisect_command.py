@@ -16,7 +16,7 @@ from suite.record.job import Job
 from suite.record.record import Outcome, Record
 from suite.releases.index import Release
 from suite.session import storage
-from suite.session.hosts import local
+from suite.session.launches import machine
 from tests.profiles import profiled
 from tests.tuning import Launcher
 
@@ -31,7 +31,7 @@ def rate(cell: Cell, _: int) -> float | Outcome:
 @pytest.fixture(autouse=True)
 def _light(monkeypatch: pytest.MonkeyPatch) -> None:
     """No data, no environments, no index, and no questions about the processor."""
-    monkeypatch.setattr(local, "prepare", lambda name, *_, **__: Path(name))
+    monkeypatch.setattr(machine, "prepare", lambda name, *_, **__: Path(name))
     monkeypatch.setattr(storage.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
     monkeypatch.setattr(command, "releases", lambda _: [Release(version, (13,)) for version in VERSIONS])
     for version in VERSIONS:
@@ -41,7 +41,7 @@ def _light(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def launcher(monkeypatch: pytest.MonkeyPatch) -> Launcher:
     made = Launcher(rate)
-    monkeypatch.setattr(local, "launch", made)
+    monkeypatch.setattr(machine, "launch", made)
     return made
 
 
@@ -76,7 +76,7 @@ def test_with_profiles_it_says_what_changed(
         asked.append(job.profile)
         return profiled(launcher(job, *rest, **more))
 
-    monkeypatch.setattr(local, "launch", launch)
+    monkeypatch.setattr(machine, "launch", launch)
     assert main(arguments(tmp_path, "--why")) == 0
     told = capsys.readouterr().out
     assert "Why: JAX with release 0.9.1 against release 0.9.0: 0.8" in told

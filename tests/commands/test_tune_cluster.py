@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.job import HostJob
+from suite.record.job import Job
 from suite.record.record import Outcome, Record
 from suite.session import run as runs
 from suite.session import storage
-from suite.session.hosts import HostInfo, Hosts, LaunchCallbacks
+from suite.session.hosts.cluster import Cluster
 from suite.session.journal import read
+from suite.session.launches.machine import HostInfo, LaunchCallbacks
 from suite.tune import answer
 from suite.tune.__main__ import main
 from tests.tuning import Behaviour, Launcher, arguments, usual_rate
@@ -24,18 +26,24 @@ class Fake:
     """A host whose launches are a stand-in's."""
 
     def __init__(self, name: str, launcher: Launcher) -> None:
-        self.about, self.launcher, self.data = HostInfo(name), launcher, dict[str, str]()
+        self.about, self.launcher, self.data = (
+            HostInfo(name),
+            launcher,
+            dict.fromkeys(("imdb_lstm", "cifar100_cnn"), ""),
+        )
+        self.name, self.hosts = name, [self]
 
     def prepare(self, workload: str) -> None: ...
 
-    def launch(self, order: HostJob, log: Path, callbacks: LaunchCallbacks) -> Record:
-        return self.launcher(order.job)
+    def launch(self, job: Job, log: Path, deadline_s: float, callbacks: LaunchCallbacks) -> Record:
+        return self.launcher(job)
 
 
 def searched(monkeypatch: pytest.MonkeyPatch, folder: Path, hosts: int, behave: Behaviour, *more: str) -> list[Record]:
     """What the journal of a search on so many hosts holds."""
-    engine = Hosts([Fake(f"host{at}", Launcher(behave)) for at in range(hosts)], revive=pytest.fail)
-    monkeypatch.setattr(runs, "open_hosts", lambda *_: engine)
+    groups: list[Any] = [Fake(f"host{at}", Launcher(behave)) for at in range(hosts)]
+    cluster = Cluster(pytest.fail, groups)  # type: ignore[arg-type] - none is lost
+    monkeypatch.setattr(runs, "open_cluster", lambda *_: cluster)
     monkeypatch.setattr(answer, "race_plot", lambda _: None)
     monkeypatch.setattr(storage.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
     assert main(arguments(folder, "--on", "ray", *more)) == 0

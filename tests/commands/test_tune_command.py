@@ -14,8 +14,8 @@ from suite.compare.__main__ import main as compare
 from suite.plan.cell import Cell
 from suite.record.record import Outcome
 from suite.session import storage
-from suite.session.hosts import local
 from suite.session.journal import read
+from suite.session.launches import machine
 from suite.tune import searching
 from suite.tune.__main__ import main
 from tests.tuning import Launcher, arguments, usual_rate
@@ -28,7 +28,7 @@ def light(monkeypatch: pytest.MonkeyPatch) -> None:
     """No data, no second in which the load is measured, and no questions about the processor, which take another."""
     from suite.monitor.background import Background
 
-    monkeypatch.setattr(local, "prepare", lambda name, *_, **__: Path(name))
+    monkeypatch.setattr(machine, "prepare", lambda name, *_, **__: Path(name))
     monkeypatch.setattr(searching, "settle", lambda *_: Background(0.0, 1))
     monkeypatch.setattr(storage.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
 
@@ -36,7 +36,7 @@ def light(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def launcher(monkeypatch: pytest.MonkeyPatch) -> Launcher:
     made = Launcher(usual_rate)
-    monkeypatch.setattr(local, "launch", made)
+    monkeypatch.setattr(machine, "launch", made)
     return made
 
 

@@ -13,7 +13,7 @@ from suite.plan.cell import Cell
 from suite.plan.command.common import add
 from suite.plan.measuring import Plan
 from suite.session import engines
-from suite.session.engines.cluster import open_hosts
+from suite.session.hosts.cluster import open_cluster
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.settings import Settings
 
@@ -46,7 +46,7 @@ def test_it_is_a_value_of_the_option_which_explains_it_to_every_command() -> Non
 def test_a_run_opens_it() -> None:
     settings = Settings("smoke", 1, Plan(), device="cpu", on="moon://there:1")
     with ExitStack() as until, pytest.raises(LaunchError, match="moon://there:1 was opened on cpu"):
-        open_hosts(settings, [Cell("imdb_lstm", "jax")], lambda _: None, until)
+        open_cluster(settings, [Cell("imdb_lstm", "jax")], lambda _: None, until)
 
 
 def test_the_doctor_lists_it() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from suite.export import __main__ as command
 from suite.export import targets
-from suite.session.observers import chosen
+from suite.session import observers
 from tests import records
 
 FILE = """
@@ -41,7 +41,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_is_a_value_of_the_option_that_follows_a_run() -> None:
-    (track, *_) = chosen.options()
+    (track, *_) = observers.options()
     assert "slate" in track.help
     assert "prometheus" not in track.help, "which cannot follow one"
 

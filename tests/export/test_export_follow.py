@@ -13,8 +13,7 @@ import pytest
 from suite.export.follow import Follower
 from suite.export.target import ExportError, Origin, Target
 from suite.record.record import Record
-from suite.session.observers import Observers
-from suite.session.observers.tracker import Tracker
+from suite.session.observers import Observers, Tracker
 from tests import records
 
 
@@ -97,11 +96,11 @@ def test_a_run_is_tracked_while_it_goes_on(name: str, tmp_path: Path) -> None:
     path = records.journal(tmp_path / "run.jsonl", [])
     tracker = Tracker(name, str(tmp_path / "to"), str(tmp_path / "to"))
     observers = Observers([tracker])
-    observers.begin(path, {}, 2, [])
+    observers.tell("begin", path, {}, 2, [])
     for number, record in enumerate(held, 1):
         with path.open("a") as file:
             file.write(json.dumps(record.to_json()) + "\n")
-        observers.end(record, None)
+        observers.tell("end", record, None)
         assert tracker.sent == number
     (line,) = observers.close()
     assert line.startswith(f"tracked by {name}: {tmp_path}/to")

@@ -25,7 +25,7 @@ from suite.plan.command.common import LATEST
 from suite.plan.measuring import Plan
 from suite.record.record import Phase, Record, Window
 from suite.session import run as runs
-from suite.session.hosts import local
+from suite.session.launches import machine as here
 from suite.session.launches.launch import end_tree
 from tests import records
 from tests.nvml import Nvml
@@ -223,9 +223,9 @@ def test_without_a_driver_everything_else_works_and_the_reason_is_told_once(
     def none() -> Any:
         raise NvmlError("no NVIDIA driver answers")
 
-    monkeypatch.setattr(local, "prepare", lambda *_, **__: tmp_path)
-    monkeypatch.setattr(local, "launch", lambda job, *_, **__: records.record(job.cell.framework, workload="imdb_lstm"))
-    monkeypatch.setattr(local, "open_nvml", none)
+    monkeypatch.setattr(here, "prepare", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(here, "launch", lambda job, *_, **__: records.record(job.cell.framework, workload="imdb_lstm"))
+    monkeypatch.setattr(here, "open_nvml", none)
     said: list[str] = []
     planned = [(Cell("imdb_lstm", framework), 0) for framework in ("jax", "pytorch")]
     run = runs.Run(runs.Settings("smoke", 1, Plan(), journals=tmp_path), planned, said.append, lambda _: None)
@@ -238,12 +238,12 @@ def test_without_a_driver_everything_else_works_and_the_reason_is_told_once(
 def test_a_run_that_goes_on_after_an_update_says_which_driver_each_launch_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "prepare", lambda *_, **__: tmp_path)
-    monkeypatch.setattr(local, "launch", lambda job, *_, **__: records.record(job.cell.framework, workload="imdb_lstm"))
+    monkeypatch.setattr(here, "prepare", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(here, "launch", lambda job, *_, **__: records.record(job.cell.framework, workload="imdb_lstm"))
     planned = [(Cell("imdb_lstm", framework), 0) for framework in ("jax", "pytorch")]
     for number, version in enumerate(("580.1", "590.2")):
         told = Driver(version, "13.0"), list[Gpu]()
-        monkeypatch.setattr(local, "open_nvml", lambda told=told: contextlib.nullcontext(told))
+        monkeypatch.setattr(here, "open_nvml", lambda told=told: contextlib.nullcontext(told))
         settings = runs.Settings("smoke", 1, Plan(), journals=tmp_path, resume=LATEST if number else None)
         run = runs.Run(settings, planned, lambda _: None, lambda _: None)
         found = [run.launch(*each) for each in planned[: number + 1]]

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.job import HostJob
 from suite.record.record import Outcome
-from suite.session.hosts import HostLostError, LaunchCallbacks, StoppedError, code_digest
-from suite.session.hosts.remote import Pipe, Remote
-from suite.session.hosts.site import HostGroup, assign_ranks
+from suite.session.hosts.group import HostGroup, assign_ranks
+from suite.session.hosts.remote import HostLostError, Pipe, Remote, StoppedError
 from suite.session.launches.launch import LaunchError
+from suite.session.launches.machine import LaunchCallbacks, code_digest
 from tests.launches import JOB, StandIn
 from tests.processes import alive, wait_until
 from workloads.data.dataset import DataError
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.launches
 
 BEGIN = "send(progress='train', pids=[os.getpid()])\nprint('hello', flush=True)\n"
 GOOD = BEGIN + "from tests import records\nsend_all(records.record('jax', job['launch'], workload='imdb_lstm'))"
-ORDER = HostJob(replace(JOB, device="cpu"), 60.0)
+ON_CPU = replace(JOB, device="cpu")
 
 Start = Callable[..., Remote]
 
@@ -40,7 +39,7 @@ def start(twins: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
     def make(name: str = "one", source: str = "synthetic") -> Remote:
         settings = {"device": "cpu", "source": source, "directory": None}
-        remote = Remote(name, "127.0.0.1", Pipe(name=name), lambda _: None, settings)
+        remote = Remote(name, "127.0.0.1", Pipe(name), lambda _: None, settings)
         started.append(remote)
         remote.begin()
         return remote
@@ -62,10 +61,10 @@ def test_a_host_says_what_it_is_launches_and_sends_record_and_log(
     assert len(host.data["imdb_lstm"]) == 64
     progress: list[dict[str, Any]] = []
     for launch in (0, 1):
-        order = replace(ORDER, job=replace(ORDER.job, launch=launch))
-        record = host.launch(order, tmp_path / f"{launch}.log", LaunchCallbacks(progress.append))
+        job = replace(ON_CPU, launch=launch)
+        record = host.launch(job, tmp_path / f"{launch}.log", 60.0, LaunchCallbacks(progress.append))
         assert record.outcome.ok
-        assert (record.launch, record.cell) == (launch, ORDER.job.cell)
+        assert (record.launch, record.cell) == (launch, ON_CPU.cell)
         assert "host" in record.metrics, "it was watched"
         assert (tmp_path / f"{launch}.log").read_text() == "hello\n"
     assert [message["progress"] for message in progress] == ["train", "train"]
@@ -78,7 +77,7 @@ def test_what_fails_there_is_raised_here(start: Start, tmp_path: Path, monkeypat
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     host = start()
     with pytest.raises(LaunchError, match="SUITE_PYTHON_JAX is"):
-        host.launch(ORDER, tmp_path / "log", LaunchCallbacks())
+        host.launch(ON_CPU, tmp_path / "log", 60.0, LaunchCallbacks())
     with pytest.raises(DataError, match="no real imdb"):
         start("two", "real").prepare("imdb_lstm")
 
@@ -95,10 +94,10 @@ def test_a_launch_that_is_stopped_leaves_nothing_and_the_host_goes_on(
 
     hear = LaunchCallbacks(lambda message: pids.extend(message["pids"]), tick)
     with pytest.raises(StoppedError):
-        host.launch(ORDER, tmp_path / "log", hear)
+        host.launch(ON_CPU, tmp_path / "log", 60.0, hear)
     assert not alive(pids[0])
     stand_in(GOOD)
-    assert host.launch(ORDER, tmp_path / "log", LaunchCallbacks()).outcome.ok
+    assert host.launch(ON_CPU, tmp_path / "log", 60.0, LaunchCallbacks()).outcome.ok
 
 
 @pytest.mark.parametrize("by", ["kill", "close"])
@@ -115,20 +114,20 @@ def test_a_host_that_ends_takes_its_launch_with_it(start: Start, stand_in: Stand
     thread = threading.Thread(target=end)
     thread.start()
     with pytest.raises((HostLostError, StoppedError)):
-        host.launch(ORDER, tmp_path / "log", LaunchCallbacks(lambda message: pids.extend(message["pids"])))
+        host.launch(ON_CPU, tmp_path / "log", 60.0, LaunchCallbacks(lambda message: pids.extend(message["pids"])))
     thread.join()
     wait_until(lambda: not alive(pids[0]))
 
 
 RANK = "rank = int(os.environ['SUITE_RANK'])\nprint(f'rank {rank}', flush=True)\n"
 TOLD = "send(progress=' '.join(os.environ[f'SUITE_{name}'] for name in ('RANK', 'LOCAL_RANK', 'WORLD_SIZE')))\n"
-OF_TWO = replace(ORDER, job=replace(ORDER.job, cell=Cell("imdb_lstm", "jax", devices=2)))
+OF_TWO = replace(ON_CPU, cell=Cell("imdb_lstm", "jax", devices=2))
 
 
 def test_the_ranks_of_a_launch_are_on_two_hosts(start: Start, stand_in: StandIn, tmp_path: Path) -> None:
     stand_in(RANK + TOLD + GOOD.replace("workload='imdb_lstm'", "workload='imdb_lstm', devices=2"))
     site, heard = HostGroup([start("one"), start("two")], "spread"), list[dict[str, Any]]()
-    record = site.launch(OF_TWO, tmp_path / "log.log", LaunchCallbacks(heard.append))
+    record = site.launch(OF_TWO, tmp_path / "log.log", 60.0, LaunchCallbacks(heard.append))
     assert record.outcome.ok, record.outcome
     assert heard[0]["progress"] == "0 0 2", "that of rank 0 alone"
     assert record.metrics["hosts"] == 2
@@ -140,10 +139,10 @@ def test_the_ranks_of_a_launch_are_on_two_hosts(start: Start, stand_in: StandIn,
 def test_a_rank_that_fails_on_one_host_is_named_and_the_other_host_is_ended(
     start: Start, stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("suite.session.hosts.site.GRACE_S", 1.0)
+    monkeypatch.setattr("suite.session.hosts.group.GRACE_S", 1.0)
     stand_in(RANK + BEGIN + "os._exit(3) if rank else time.sleep(60)")
     site, began_s = HostGroup([start("one"), start("two")], "spread"), time.monotonic()
-    record = site.launch(OF_TWO, tmp_path / "log.log", LaunchCallbacks())
+    record = site.launch(OF_TWO, tmp_path / "log.log", 60.0, LaunchCallbacks())
     assert record.outcome == Outcome("crashed", "rank 1 of 2 failed in train: ended with exit status 3 and no result")
     assert time.monotonic() - began_s < 20
 
@@ -152,7 +151,7 @@ def test_a_host_that_is_lost_is_no_result_of_a_launch(start: Start, stand_in: St
     stand_in(RANK + BEGIN + "os.kill(os.getppid(), 9) if rank else time.sleep(60)")
     site = HostGroup([start("one"), start("two")], "spread")
     with pytest.raises(HostLostError, match="host two"):
-        site.launch(OF_TWO, tmp_path / "log.log", LaunchCallbacks())
+        site.launch(OF_TWO, tmp_path / "log.log", 60.0, LaunchCallbacks())
 
 
 @pytest.mark.parametrize(

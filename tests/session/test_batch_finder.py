@@ -13,13 +13,12 @@ import pytest
 
 from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import Plan
-from suite.record.job import HostJob
+from suite.record.job import Job
 from suite.record.record import Outcome, Record
-from suite.session.hosts import HostInfo, LaunchCallbacks
 from suite.session.launches.batch_finder import PLAN, START, Fit, Try, fits_by_cell, largest
 from suite.session.launches.launcher import Launcher
+from suite.session.launches.machine import HostInfo, LaunchCallbacks
 from suite.session.launches.settings import Settings
-from suite.session.observers import Observers
 from tests.frameworks import needs_frameworks
 
 ROOT = Path(__file__).parents[2]
@@ -93,10 +92,9 @@ class Ending:
     ends: list[str]
     about: HostInfo = field(default_factory=lambda: HostInfo("", free_bytes=1 << 30))
 
-    def launch(self, order: HostJob, log: Path, hear: LaunchCallbacks) -> Record:
-        job = order.job
+    def launch(self, job: Job, log: Path, deadline_s: float, hear: LaunchCallbacks) -> Record:
         trial = job.plan == PLAN
-        assert job.whole != trial, "tries are not kept, so the whole evidence is that of the first launch after them"
+        assert job.full_evidence != trial, "tries are not kept, so the first launch after them has all evidence"
         status = ("ok" if job.cell.batch <= 64 else "out-of-memory") if trial else self.ends.pop(0)
         return Record(job.cell, Outcome(status), job.launch, phases={})
 
@@ -116,7 +114,7 @@ def test_after_the_search_only_memory_makes_the_batch_smaller(
     """A crash has other reasons too, and a row of two batches would be none."""
     settings = Settings("smoke", 1, Plan(), device="cpu", journals=tmp_path)
     said: list[str] = []
-    launcher = Launcher(settings, {"id": "x"}, Ending(ends), said.append, said.append, Observers(), {})
+    launcher = Launcher(settings, {"id": "x"}, Ending(ends), said.append, said.append, lambda *_: None, {})
     record, _ = launcher.launch(CELL, 0, "1/1", 0)
     assert (record.outcome.status, record.effective_batch, ends) == (kept, batch, [])
 

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.session.engines import cluster, engine_of, ray
-from suite.session.engines.cluster import Reviver, sites
-from suite.session.hosts import HostInfo, HostLostError, code_digest
-from suite.session.hosts.remote import Remote
-from suite.session.hosts.site import HostGroup, prepare
+from suite.session.engines import engine_of, ray
+from suite.session.hosts import cluster
+from suite.session.hosts.cluster import Cluster, group_hosts
+from suite.session.hosts.group import HostGroup
+from suite.session.hosts.remote import HostLostError, Remote
 from suite.session.launches.launch import LaunchError
+from suite.session.launches.machine import HostInfo, code_digest
 
 ONE, TWO = Cell("imdb_lstm", "jax"), Cell("imdb_lstm", "jax", devices=2)
 
@@ -79,7 +80,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_hosts_of_the_usual_kind_take_part_and_lines_say_who_does_not() -> None:
     said: list[str] = []
     nodes = fakes(known("a"), known("b"), known("c", "Xeon, 8 cores"), d=LaunchError("host d was not free"))
-    assert names(sites(nodes, [ONE], "pack", said.append)) == [["a"], ["b"]]
+    assert names(group_hosts(nodes, [ONE], "pack", said.append)) == [["a"], ["b"]]
     assert said == [
         "left out: host d was not free",
         "left out: 1 host (Xeon, 8 cores), since most are of another kind; measure those in a run of their own",
@@ -90,33 +91,35 @@ def test_hosts_of_the_usual_kind_take_part_and_lines_say_who_does_not() -> None:
 def test_as_many_hosts_run_a_block_as_its_largest_cell_needs() -> None:
     said: list[str] = []
     nodes = fakes(known("a"), known("b"), known("c"))
-    assert names(sites(nodes, [ONE, TWO], "pack", said.append)) == [["a", "b"]]
+    assert names(group_hosts(nodes, [ONE, TWO], "pack", said.append)) == [["a", "b"]]
     assert said[0] == "not used: 1 host of 3, since a block takes 2 together"
 
 
 def test_other_code_on_a_host_and_a_cluster_without_hosts_are_refused() -> None:
     with pytest.raises(LaunchError, match="other code of the suite is installed on b: install the same version"):
-        sites(fakes(known("a"), known("b", suite="other")), [ONE], "pack", lambda _: None)
+        group_hosts(fakes(known("a"), known("b", suite="other")), [ONE], "pack", lambda _: None)
     with pytest.raises(LaunchError, match="no host to launch on: no node has a CPU"):
-        sites(fakes(), [ONE], "pack", lambda _: None)
+        group_hosts(fakes(), [ONE], "pack", lambda _: None)
 
 
 def test_hosts_with_different_data_are_refused() -> None:
-    hosts = [HostGroup([known("a")]), HostGroup([known("b", imdb_lstm="other")])]
+    groups = [HostGroup([known("a")]), HostGroup([known("b", imdb_lstm="other")])]
     with pytest.raises(LaunchError, match=r"hosts a and b have different data for imdb_lstm: give all .*--data real"):
-        prepare(hosts, ["imdb_lstm"])
+        Cluster(fakes(), groups).prepare(["imdb_lstm"])
 
 
 def test_a_lost_host_is_the_same_again_or_a_spare_one_of_its_kind_with_the_same_data() -> None:
     lost = known("a")
     lost.prepare("imdb_lstm")
-    site = HostGroup([lost, known("b")])
-    again = Reviver(fakes(known("a"), known("b")), {"a", "b"})(site, lambda: None)
-    assert names([again]) == [["a", "b"]]
-    others = fakes(known("c", "Xeon"), known("d", imdb_lstm="other"), known("e"), known("b"))
-    assert names([Reviver(others, {"a", "b"})(site, lambda: None)]) == [["e", "b"]]
+    group = HostGroup([lost, known("b")])
+
+    def revive(nodes: Fakes) -> list[list[str]]:
+        return names([Cluster(nodes, [group]).revive(group, lambda: None)])
+
+    assert revive(fakes(known("a"), known("b"))) == [["a", "b"]]
+    assert revive(fakes(known("c", "Xeon"), known("d", imdb_lstm="other"), known("e"), known("b"))) == [["e", "b"]]
     with pytest.raises(HostLostError, match="host a is lost, and there is no other of its kind"):
-        Reviver(fakes(known("b"), known("c", "Xeon")), {"a", "b"})(site, lambda: None)
+        revive(fakes(known("b"), known("c", "Xeon")))
 
 
 def test_what_on_takes() -> None:

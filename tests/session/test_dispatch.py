@@ -13,15 +13,15 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.job import HostJob
+from suite.record.job import Job
 from suite.record.record import Outcome, Record
-from suite.session import dispatch as dispatches
-from suite.session.dispatch import Dispatch, ForwardingObserver, Post, key_of
-from suite.session.hosts import Host, HostInfo, HostLostError, LaunchCallbacks
+from suite.session.hosts import dispatch as dispatches
+from suite.session.hosts.dispatch import Dispatch, Post, key_of
+from suite.session.hosts.remote import HostLostError
 from suite.session.launches.launch import LaunchError
-from suite.session.launches.launcher import Launcher
+from suite.session.launches.launcher import Host, Launcher
+from suite.session.launches.machine import HostInfo, LaunchCallbacks
 from suite.session.launches.settings import Settings
-from suite.session.observers import Observers
 
 CELLS = [Cell("imdb_lstm", framework, batch=batch) for framework in ("jax", "pytorch") for batch in (16, 32)]
 
@@ -31,22 +31,20 @@ class Fake:
     """A host that does what ``behave`` says, given the host and the launch; None is a good launch."""
 
     name: str
-    behave: Callable[[Fake, HostJob], Exception | None] = lambda *_: None
+    behave: Callable[[Fake, Job], Exception | None] = lambda *_: None
     made: list[str] = field(default_factory=list)
 
     @property
     def about(self) -> HostInfo:
         return HostInfo(self.name)
 
-    def prepare(self, workload: str) -> None: ...
-
-    def launch(self, order: HostJob, log: Path, hear: LaunchCallbacks) -> Record:
-        self.made.append(key_of(order.job.cell, order.job.launch))
+    def launch(self, job: Job, log: Path, deadline_s: float, hear: LaunchCallbacks) -> Record:
+        self.made.append(key_of(job.cell, job.launch))
         hear.progress({"progress": "train"})
-        if error := self.behave(self, order):
+        if error := self.behave(self, job):
             raise error
         hear.tick()
-        return Record(order.job.cell, Outcome("unsupported", "no such thing"), order.job.launch)
+        return Record(job.cell, Outcome("unsupported", "no such thing"), job.launch)
 
 
 @dataclass
@@ -75,8 +73,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
         def launcher(host: Host, post: Post) -> Launcher:
             settings = Settings("smoke", 1, Plan(), device="cpu", journals=tmp_path)
-            observer = ForwardingObserver(Observers(), post)
-            return Launcher(settings, {"id": "x"}, host, said.append, said.append, observer, {})
+            return Launcher(settings, {"id": "x"}, host, said.append, said.append, lambda *_: post(lambda: None), {})
 
         def keep(record: Record, *_: float) -> Record:
             journal.append(record)
@@ -99,7 +96,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 def test_blocks_stay_whole_on_one_host_and_run_side_by_side(make: Make) -> None:
     both = threading.Barrier(2, timeout=30)
 
-    def meet(host: Fake, order: HostJob) -> None:
+    def meet(host: Fake, job: Job) -> None:
         if not host.made[1:]:
             both.wait()
 
@@ -118,13 +115,13 @@ def test_blocks_stay_whole_on_one_host_and_run_side_by_side(make: Make) -> None:
 def test_what_a_lost_host_has_not_done_runs_on_another_one_and_nothing_twice(make: Make) -> None:
     lost = threading.Event()
 
-    def second(host: Fake, order: HostJob) -> Exception | None:
+    def second(host: Fake, job: Job) -> Exception | None:
         if len(host.made) < 2:
             return None
         lost.set()
         return HostLostError("host one is lost")
 
-    def later(host: Fake, order: HostJob) -> None:
+    def later(host: Fake, job: Job) -> None:
         assert lost.wait(30), "or it would do all launches before the other one begins"
 
     hosts = [Fake("one", second), Fake("two", later)]
@@ -161,8 +158,8 @@ def test_blocks_that_wait_for_a_host_follow_the_one_in_its_place(make: Make) -> 
 
 
 def test_a_launch_that_loses_its_host_every_time_is_a_result_and_the_others_run(make: Make) -> None:
-    def worst(host: Fake, order: HostJob) -> Exception | None:
-        return HostLostError("gone") if order.job.cell == CELLS[1] else None
+    def worst(host: Fake, job: Job) -> Exception | None:
+        return HostLostError("gone") if job.cell == CELLS[1] else None
 
     held = make([Fake("one", worst)], 1, lambda host, _: Fake(host.about.name, worst))
     found = held.all(1)
@@ -180,7 +177,7 @@ def test_without_a_host_the_run_ends_with_what_it_has(make: Make) -> None:
 def test_what_a_host_cannot_do_ends_the_run_with_its_reason(make: Make) -> None:
     refused = threading.Event()
 
-    def refuse(host: Fake, order: HostJob) -> Exception:
+    def refuse(host: Fake, job: Job) -> Exception:
         refused.set()
         return LaunchError("SUITE_PYTHON_JAX is not a program")
 
@@ -198,7 +195,7 @@ def test_a_block_that_a_host_has_begun_goes_on_there_if_it_is_there(make: Make, 
 def test_the_end_of_a_run_ends_what_runs(make: Make) -> None:
     running = threading.Event()
 
-    def long(host: Fake, order: HostJob) -> None:
+    def long(host: Fake, job: Job) -> None:
         running.set()
         time.sleep(0.2)
 

@@ -15,10 +15,11 @@ import pytest
 from suite.monitor.gpu import Driver
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.job import HostJob, Job
+from suite.record.job import Job
 from suite.record.parts.history import Ranks
 from suite.record.record import Outcome, Record
-from suite.session.hosts import LaunchCallbacks, local
+from suite.session.launches import machine
+from suite.session.launches.machine import LaunchCallbacks, Machine
 from suite.session.launches.settings import Settings
 from suite.session.planning.eta import LEAST, durations
 from suite.session.run import Run
@@ -32,7 +33,7 @@ TIMED = Cell("imdb_lstm", "jax")
 
 @pytest.fixture(autouse=True)
 def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "prepare", lambda name, *_, **__: Path(name))
+    monkeypatch.setattr(machine, "prepare", lambda name, *_, **__: Path(name))
 
 
 def made(folder: Path, cells: list[Cell], **changed: Any) -> tuple[Run, list[str]]:
@@ -73,8 +74,8 @@ def test_the_scratch_folder_is_made_once_the_data_is_ready(tmp_path: Path, monke
     def no_data(*_: Any, **__: Any) -> Path:
         raise DataError("no data")
 
-    monkeypatch.setattr(local, "scratch_folder", scratch_folder)
-    monkeypatch.setattr(local, "prepare", no_data)
+    monkeypatch.setattr(machine, "scratch_folder", scratch_folder)
+    monkeypatch.setattr(machine, "prepare", no_data)
     run, _ = made(tmp_path, [TIMED])
     with pytest.raises(DataError):
         run.prepare()
@@ -102,7 +103,7 @@ def test_the_time_of_a_launch_is_in_its_record_and_a_resumed_run_knows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        local, "launch", lambda job, *_, **__: Record(job.cell, Outcome("unsupported", "no"), job.launch)
+        machine, "launch", lambda job, *_, **__: Record(job.cell, Outcome("unsupported", "no"), job.launch)
     )
     cells = [TIMED.but(batch=size) for size in range(1, LEAST + 2)]
     run, _ = made(tmp_path, cells)
@@ -131,7 +132,7 @@ def test_a_launch_is_asked_for_a_profile_whose_files_lie_beside_the_journal(
 ) -> None:
     jobs: list[Job] = []
     failed = Record(TIMED, Outcome("error", "no worker was started"))
-    monkeypatch.setattr(local, "launch", lambda job, *_, **__: jobs.append(job) or failed)
+    monkeypatch.setattr(machine, "launch", lambda job, *_, **__: jobs.append(job) or failed)
     run, _ = made(tmp_path / "journals", [TIMED], profile=profile, profile_memory=profile)
     run.launch(TIMED, 0)
     run.close()
@@ -144,18 +145,18 @@ def test_a_launch_is_asked_for_a_profile_whose_files_lie_beside_the_journal(
 
 def test_a_launch_on_several_gpus_says_how_they_are_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gpus: Any = [SimpleNamespace(name=name) for name in ("first", "second", "third")]
-    monkeypatch.setattr(local, "open_nvml", lambda: contextlib.nullcontext((Driver("580.1", "13.0"), gpus)))
-    monkeypatch.setattr(local, "idle", lambda _: None)
-    monkeypatch.setattr(local, "links", lambda used: [f"GPUs: {', '.join(each.name for each in used)}"])
+    monkeypatch.setattr(machine, "open_nvml", lambda: contextlib.nullcontext((Driver("580.1", "13.0"), gpus)))
+    monkeypatch.setattr(machine, "idle", lambda _: None)
+    monkeypatch.setattr(machine, "links", lambda used: [f"GPUs: {', '.join(each.name for each in used)}"])
     one = records.record("pytorch")
     ranks = Ranks(world=2, devices=2, strategy="ddp", backend="nccl", threads_per_rank=8)
     made = {cell: replace(one, cell=cell) for cell in (one.cell, one.cell.but(devices=2))}
-    monkeypatch.setattr(local, "launch", lambda job, *_, **__: made[job.cell])
-    monkeypatch.setattr(local.Local, "folder", lambda *_: tmp_path)
+    monkeypatch.setattr(machine, "launch", lambda job, *_, **__: made[job.cell])
+    monkeypatch.setattr(Machine, "folder", lambda *_: tmp_path)
     made[one.cell.but(devices=2)] = replace(made[one.cell.but(devices=2)], ranks=ranks)
     with contextlib.ExitStack() as until:
-        host = local.Local("cuda", "auto", None, print, until)
-        alone, several = (host.launch(HostJob(Job(cell, ""), 1.0), tmp_path, LaunchCallbacks()) for cell in made)
+        host = Machine("cuda", "auto", None, print, until)
+        alone, several = (host.launch(Job(cell, ""), tmp_path, 1.0, LaunchCallbacks()) for cell in made)
     assert alone.environment["driver"] == {"version": "580.1", "cuda": "13.0"}
     assert alone.ranks is None
     assert several.ranks

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
-from suite.record.job import HostJob
 from suite.record.record import Outcome
-from suite.session.engines.cluster import sites
 from suite.session.engines.slurm import Node, Slurm, find_nodes, read_counts, step
-from suite.session.hosts import HostLostError, LaunchCallbacks
-from suite.session.hosts.site import HostGroup
+from suite.session.hosts.cluster import group_hosts
+from suite.session.hosts.group import HostGroup
+from suite.session.hosts.remote import HostLostError
 from suite.session.launches.launch import LaunchError
+from suite.session.launches.machine import LaunchCallbacks
 from tests.clusters import allocate
 from tests.launches import JOB, StandIn
 from tests.processes import alive, wait_until
@@ -42,11 +42,10 @@ def site(stand_in: StandIn, twins: Path, tmp_path: Path, monkeypatch: pytest.Mon
     """Two nodes, on which the ranks of a launch are spread; the second is killed."""
     stand_in(BEGIN + "os.kill(os.getpid(), 9) if rank else time.sleep(60)")
     monkeypatch.setenv("SUITE_CACHE_DIR", str(twins))
-    monkeypatch.setattr("suite.session.hosts.site.GRACE_S", 1.0)
+    monkeypatch.setattr("suite.session.hosts.group.GRACE_S", 1.0)
     allocate(monkeypatch, tmp_path)
     with ExitStack() as until:
-        (found,) = sites(Slurm(SETTINGS, lambda _: None, until), [CELL], "spread", lambda _: None)
-        assert isinstance(found, HostGroup)
+        (found,) = group_hosts(Slurm(SETTINGS, lambda _: None, until), [CELL], "spread", lambda _: None)
         yield found
 
 
@@ -56,8 +55,8 @@ def test_the_ranks_of_a_launch_are_on_two_nodes_and_a_killed_one_is_named(site: 
     site.prepare("imdb_lstm")
     told: list[dict[str, Any]] = []
     began_s = time.monotonic()
-    order = HostJob(replace(JOB, cell=CELL, device="cpu"), 60.0)
-    record = site.launch(order, tmp_path / "logs" / "launch.log", LaunchCallbacks(told.append))
+    job, log = replace(JOB, cell=CELL, device="cpu"), tmp_path / "logs" / "launch.log"
+    record = site.launch(job, log, 60.0, LaunchCallbacks(told.append))
     assert record.outcome == Outcome("crashed", "rank 1 of 2 failed in train: ended by signal SIGKILL")
     assert time.monotonic() - began_s < 30
     assert told[0]["own"] == {"SUITE_ADDRESS": "127.0.0.1", "SUITE_INTERFACE": "lo", "SUITE_LOCAL_RANK": "0"}

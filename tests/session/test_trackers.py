@@ -14,11 +14,9 @@ from typing import Any
 import pytest
 
 from suite.export.target import ExportError
+from suite.session import observers as observing
 from suite.session.launches.launch import ROOT
-from suite.session.observers import Observers
-from suite.session.observers import tracker as trackers
-from suite.session.observers.chosen import check
-from suite.session.observers.tracker import Tracker
+from suite.session.observers import Observers, Tracker, check
 from tests import records
 from tests.processes import alive, wait_until
 from tests.sessions import Suite
@@ -51,8 +49,8 @@ Make = Callable[..., Tracker]
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    monkeypatch.setattr(trackers, "LAUNCH_S", 1.0)
-    monkeypatch.setattr(trackers, "END_S", 20.0)
+    monkeypatch.setattr(observing, "LAUNCH_S", 1.0)
+    monkeypatch.setattr(observing, "END_S", 20.0)
 
     def made(behave: Mapping[int, str]) -> Tracker:
         (tmp_path / "behave").write_text(json.dumps(behave))
@@ -66,9 +64,9 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 def followed(tracker: Tracker, folder: Path, launches: int = 3) -> list[str]:
     """What the end of a run says that is watched by this tracker."""
     observers = Observers([tracker])
-    observers.begin(folder / "run.jsonl", {}, launches, [])
+    observers.tell("begin", folder / "run.jsonl", {}, launches, [])
     for launch in range(launches):
-        observers.end(records.record(launch=launch), None)
+        observers.tell("end", records.record(launch=launch), None)
     return observers.close()
 
 
@@ -93,7 +91,7 @@ def test_one_that_fails_is_asked_again_and_may_recover(make: Make, tmp_path: Pat
 
 
 def test_one_that_goes_on_failing_is_given_up(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trackers, "LONGEST_S", 0.0)
+    monkeypatch.setattr(observing, "LONGEST_S", 0.0)
     tracker = make({})
     tracker.problem = "the server is down"
     (line,) = followed(tracker, tmp_path)
@@ -116,8 +114,8 @@ class Broken:
 
 def test_an_observer_that_fails_is_left_out_and_named_once(tmp_path: Path) -> None:
     observers = Observers([Broken()])
-    observers.begin(tmp_path / "run.jsonl", {}, 1, [])
-    observers.end(records.record(), None)
+    observers.tell("begin", tmp_path / "run.jsonl", {}, 1, [])
+    observers.tell("end", records.record(), None)
     assert observers.close() == ["Broken failed, and the run went on without: RuntimeError: no"]
 
 

@@ -35,9 +35,9 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import LONGEST_S, WHOLE_BLOCKS, Plan
 from suite.plan.settings.frameworks import interpreter_variable
 from suite.plan.settings.tunings import HUGE_PAGES
-from suite.record.job import HostJob, Job
-from suite.session.hosts.local import LaunchCallbacks, Local
+from suite.record.job import Job
 from suite.session.launches.launch import interpreter
+from suite.session.launches.machine import LaunchCallbacks, Machine
 
 USUAL, PHASES = "as usual", "all phases"
 DRAWS = 4000
@@ -90,16 +90,16 @@ def planned(
             yield from ((block, cell, candidate) for candidate in draws.sample(known, len(known)))
 
 
-def measure(host: Local, cell: Cell, candidate: Candidate, block: int, folder: Path) -> Row | None:
+def measure(host: Machine, cell: Cell, candidate: Candidate, block: int, folder: Path) -> Row | None:
     """Launch the cell once as the candidate has it; None if the launch failed, which is printed."""
     wrapper = folder / f"{cell.framework}-{CANDIDATES.index(candidate)}"
     wrapper.write_text(f'#!/bin/sh\nexec {candidate.before} "{interpreter(cell.framework)}" "$@"\n', encoding="utf-8")
     wrapper.chmod(0o755)
     variables = {**candidate.variables, interpreter_variable(cell.framework): str(wrapper)}
     plan = Plan().of_launch(0 if candidate.whole else WHOLE_BLOCKS)
-    job = Job(cell, "", block, device="cpu", plan=plan, whole=block == 0)
+    job = Job(cell, "", block, device="cpu", plan=plan, full_evidence=block == 0)
     with patch.dict(os.environ, variables):
-        record = host.launch(HostJob(job, LONGEST_S), folder / "log", LaunchCallbacks())
+        record = host.launch(job, folder / "log", LONGEST_S, LaunchCallbacks())
     if not record.outcome.ok or not record.samples_per_s:
         print(f"{cell.id}, {candidate.name}: {record.outcome.reason}")
         return None
@@ -116,7 +116,7 @@ def run(turns: Iterable[tuple[int, Cell, Candidate]], journal: Path, data_folder
     done = {(row.cell, row.candidate, row.block) for row in read(journal)}
     left = [turn for turn in turns if (turn[1].id, turn[2].name, turn[0]) not in done]
     with ExitStack() as until:
-        host = Local("cpu", "real", data_folder, print, until)
+        host = Machine("cpu", "real", data_folder, print, until)
         folder = Path(until.enter_context(tempfile.TemporaryDirectory()))
         lines = until.enter_context(journal.open("a", encoding="utf-8"))
         for number, (block, cell, candidate) in enumerate(left, 1):

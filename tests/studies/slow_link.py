@@ -26,14 +26,13 @@ from suite.analysis.rows.groups import Row, group
 from suite.analysis.scaling.communication import communication, exchange
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.job import HostJob, Job
+from suite.record.job import Job
 from suite.record.parts.environment import machine, own_cores
 from suite.record.record import Record
 from suite.record.variables import INTERFACE
-from suite.session.engines.slurm import Command
-from suite.session.hosts import LaunchCallbacks
-from suite.session.hosts.remote import Remote
-from suite.session.hosts.site import HostGroup
+from suite.session.hosts.group import HostGroup
+from suite.session.hosts.remote import Pipe, Remote
+from suite.session.launches.machine import LaunchCallbacks
 
 FRAMEWORKS = ("pytorch", "tensorflow", "jax")
 #: The rates of the link in the words of tc; none for the veth pair as it is.
@@ -79,8 +78,8 @@ def main() -> int:
             records: dict[Cell, list[Record]] = {cell: [] for cell in cells}
             for launch in range(arguments.launches):
                 for cell in cells:
-                    order = HostJob(Job(cell, "", launch, device="cpu", plan=plan), DEADLINE_S)
-                    records[cell].append(site.launch(order, Path(folder, f"{launch}.log"), LaunchCallbacks()))
+                    job, log = Job(cell, "", launch, device="cpu", plan=plan), Path(folder, f"{launch}.log")
+                    records[cell].append(site.launch(job, log, DEADLINE_S, LaunchCallbacks()))
                     print(f"{cell.id} {NAMES.get(rate, rate)}: {said(records[cell][-1])}", file=sys.stderr, flush=True)
             found += [(rate, cell, launches) for cell, launches in records.items()]
     return shown(found)
@@ -139,7 +138,7 @@ def hosts() -> Iterator[tuple[HostGroup, Limit]]:
         found = []
         for name, core in zip(names, own_cores(), strict=False):
             inside = ["ip", "netns", "exec", name, "taskset", "-c", str(core)]
-            wire = Command(name, inside, folder / name, {INTERFACE: LINK})
+            wire = Pipe(name, os.environ | {INTERFACE: LINK}, inside, folder / name)
             until.callback(wire.close)
             found.append(Remote(name, "", wire, print, given))
             found[-1].begin()

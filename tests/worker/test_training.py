@@ -23,7 +23,7 @@ from suite.record.job import Job
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Record, RecordError
 from suite.session import run as runs
-from suite.session.hosts import local
+from suite.session.launches import machine
 from suite.session.launches.launch import launch
 from suite.worker.interfaces import tools
 from suite.worker.launch import training as training_loop
@@ -275,8 +275,8 @@ def test_a_training_that_was_cut_short_goes_on_with_resume_and_one_that_diverged
         made = record(asked.cell.framework, workload="imdb_lstm", recipe="modern", course=COURSE)
         return made if (status := next(statuses)) == "ok" else failed(replace(made, course=None), status, "why")
 
-    monkeypatch.setattr(local, "prepare", lambda *_, **__: tmp_path)
-    monkeypatch.setattr(local, "launch", stand_in)
+    monkeypatch.setattr(machine, "prepare", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(machine, "launch", stand_in)
     cells = [Cell("imdb_lstm", framework, recipe="modern") for framework in ("jax", "pytorch")]
     for resume in (None, LATEST):
         settings = runs.Settings("accuracy", 1, Plan(), device="cpu", journals=tmp_path / "j", resume=resume)

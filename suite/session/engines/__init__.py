@@ -1,7 +1,7 @@
-"""Where launches start: a file here for each engine, which holds one `Engine` as ``ENGINE`` and is found by that.
+"""Where launches start: a file here for each kind of cluster, which holds one `Engine` as ``ENGINE``.
 
-An engine gives the nodes of a cluster; on each a process of `suite.session.hosts` takes orders. Everything else is the
-same on every engine: the job, the monitor, the worker, the record.
+An engine gives the nodes of a cluster; on each a process of `suite.session.hosts` takes orders. The rest is the same
+everywhere: the job, the monitor, the worker, the record.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Engine:
 
 
 def engines() -> list[Engine]:
-    """All engines, in the order of their files' names."""
+    """All engines: this machine, then those of clusters in the order of their files' names."""
     modules = [import_module(f"{__name__}.{each.name}") for each in pkgutil.iter_modules(__path__)]
-    return [module.ENGINE for module in modules if hasattr(module, "ENGINE")]
+    return [Engine(LOCAL, "on this host"), *(module.ENGINE for module in modules)]
 
 
 def engine_of(text: str) -> Engine:
@@ -73,21 +73,13 @@ def engine_of(text: str) -> Engine:
     raise argparse.ArgumentTypeError(f"unknown engine {text!r}; there are: {', '.join(names)}")
 
 
-def _value(text: str) -> str:
-    engine_of(text)
-    return text
-
-
-def _meanings() -> str:
-    pairs = [pair for each in engines() for pair in ((each.name, each.help), each.addressed) if pair[0]]
-    return "; ".join(f"{name}, {meaning}" for name, meaning in pairs)
-
-
 def options() -> list[Any]:
     """The options that say where launches start."""
+    pairs = [pair for each in engines() for pair in ((each.name, each.help), each.addressed) if pair[0]]
+    meanings = "; ".join(f"{name}, {meaning}" for name, meaning in pairs)
     on = option(
-        "--on", type=_value, default=LOCAL, metavar="ENGINE",
-        help=f"where launches start: {_meanings()}. Blocks run side by side, each on one host (default: {LOCAL})",
+        "--on", type=lambda text: engine_of(text) and text, default=LOCAL, metavar="ENGINE",
+        help=f"where launches start: {meanings}. Blocks run side by side, each on one host (default: {LOCAL})",
     )  # fmt: skip
     placement = option(
         "--placement", type=one_of("placement", PLACEMENTS), default=PLACEMENTS[0], metavar="HOW",

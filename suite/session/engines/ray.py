@@ -22,8 +22,7 @@ from typing import Any
 import psutil
 
 from suite.session.engines import Engine
-from suite.session.hosts import HostLostError
-from suite.session.hosts.remote import Pipe, Remote
+from suite.session.hosts.remote import HostLostError, Pipe, Remote
 from suite.session.interrupts import REQUESTS
 from suite.session.launches.launch import LaunchError
 

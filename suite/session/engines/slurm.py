@@ -12,20 +12,16 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from suite.record.parts.environment import redact
-from suite.record.text import clean
 from suite.record.variables import ADDRESS, PROCESS_TAG
 from suite.session.engines import Engine
-from suite.session.hosts import HostLostError
-from suite.session.hosts.remote import COMMAND, Pipe, Remote
-from suite.session.launches import logs
-from suite.session.launches.launch import ROOT, LaunchError, scratch_folder
+from suite.session.hosts.remote import Pipe, Remote
+from suite.session.launches.launch import LaunchError, scratch_folder
 
 NO_ALLOCATION = (
     "--on slurm goes on inside of an allocation: submit clusters/slurm/cell.sbatch, or ask for one with "
@@ -72,33 +68,6 @@ def step(node: Node) -> list[str]:
     ]  # fmt: skip
 
 
-class Command(Pipe):
-    """A host's process that a command starts elsewhere; what the command prints says why it ended.
-
-    ``output`` is a file for that; ``variables`` are added to this process's. Raises `LaunchError` if it cannot be
-    started.
-    """
-
-    def __init__(self, name: str, before: Sequence[str], output: Path, variables: Mapping[str, str]) -> None:
-        self.output = output
-        environment = {key: value for key, value in os.environ.items() if key != PROCESS_TAG} | dict(variables)
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-        try:
-            with output.open("wb") as said:
-                # In a session of its own: Ctrl-C is for this process, which then ends the others in order.
-                super().__init__([*before, *COMMAND], environment, name, stderr=said, cwd=ROOT, start_new_session=True)
-        except OSError as error:
-            raise LaunchError(f"cannot start {before[0]}: {error.strerror}") from None
-
-    def receive(self, within_s: float) -> Sequence[str]:
-        """The lines that came, waiting for the first. Raises `HostLostError` with the last line that was printed."""
-        try:
-            return super().receive(within_s)
-        except HostLostError:
-            last = (logs.tail(self.output) or ["it printed nothing"])[-1]
-            raise HostLostError(f"host {self.name} is lost: {clean(redact(last), 300)}") from None
-
-
 @dataclass
 class Slurm:
     """The nodes of the allocation; their steps end when ``until`` closes."""
@@ -118,7 +87,8 @@ class Slurm:
     def host(self, node: Node) -> Remote:
         """Start the process of a node. Raises `LaunchError` and `HostLostError`."""
         # An address of the batch script's host would be wrong on the others.
-        wire = Command(node.name, step(node), self._folder / f"{node.name}.log", {ADDRESS: ""})
+        variables = {name: value for name, value in os.environ.items() if name != PROCESS_TAG} | {ADDRESS: ""}
+        wire = Pipe(node.name, variables, step(node), self._folder / f"{node.name}.log")
         self.until.callback(wire.close)
         return Remote(node.name, "", wire, self.say, self.settings).begin()
 

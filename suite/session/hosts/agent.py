@@ -1,9 +1,8 @@
 """The process that an engine starts on a host: it takes orders on stdin, launches, and answers on stdout.
 
-``python -m suite.session.hosts.agent``, with the variables of that host. Every line in both directions is a JSON
-object. `begin` says what is measured and is answered by `about`; `prepare` gets the data of a workload ready; `order`
-launches; `stop` ends the running launch; `port` asks for a free port. The process ends with its parent or its stdin,
-and its launches end with it.
+Every line in both directions is a JSON object. `begin` says what is measured and is answered by `about`; `prepare` gets
+the data of a workload ready; `order` launches; `stop` ends the running launch; `port` asks for a free port. The process
+ends with its parent or its stdin, and its launches end with it.
 """
 
 from __future__ import annotations
@@ -22,12 +21,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from suite.plan.schema import decode
-from suite.record.job import HostJob
-from suite.session.hosts import LaunchCallbacks, StoppedError, code_digest
-from suite.session.hosts.local import Local
+from suite.record.job import HostRanks, Job
+from suite.session.hosts.remote import StoppedError
 from suite.session.launches import ranks
 from suite.session.launches.launch import LaunchError, scratch_folder
-from suite.session.launches.ranks import own_address
+from suite.session.launches.machine import LaunchCallbacks, Machine, code_digest
 from workloads import registry
 from workloads.data.cache import open_cached
 from workloads.data.dataset import DataError
@@ -46,10 +44,10 @@ class Agent:
     def __init__(self, write: Callable[[dict[str, Any]], None], until: ExitStack) -> None:
         self.write, self.until = write, until
         self.stopped = threading.Event()
-        self.local: Local | None = None
+        self.machine: Machine | None = None
 
     def answer(self, message: dict[str, Any]) -> None:
-        """Do what a message asks and send the answer; an error that has a way out is an answer too."""
+        """Do what a message asks and send the answer, which may be an error."""
         try:
             for name, argument in message.items():
                 getattr(self, f"_{name}")(argument)
@@ -64,25 +62,24 @@ class Agent:
         def say(text: str) -> None:
             self.write({"say": text})
 
-        device = str(given["device"])
-        local = self.local = Local(device, given["source"], given["directory"], say, self.until)
-        local.about = replace(local.about, name=str(given["name"]), suite=code_digest(), address=_address())
+        machine = self.machine = Machine(given["device"], given["source"], given["directory"], say, self.until)
+        machine.about = replace(machine.about, name=given["name"], suite=code_digest(), address=_address())
         if (nice := own_niceness()) > 0:
             say(f"launches run with niceness {nice}, behind whatever else runs there: start the cluster without it")
-        self.write({"about": asdict(local.about)})
+        self.write({"about": asdict(machine.about)})
 
     def _prepare(self, given: dict[str, str]) -> None:
-        assert self.local
+        assert self.machine
         if given["folder"]:
             registry.register(given["folder"])
-        self.write({"prepared": open_cached(self.local.folder(given["workload"])).digest})
+        self.write({"prepared": open_cached(self.machine.folder(given["workload"])).digest})
 
     def _port(self, _: Any) -> None:
         self.write({"port": ranks.free_port()})
 
     def _order(self, given: dict[str, Any]) -> None:
-        assert self.local
-        order = decode(HostJob, given)
+        assert self.machine
+        job, part = decode(Job, given["job"]), given["part"] and decode(HostRanks, given["part"])
 
         def tick() -> None:
             if self.stopped.is_set():
@@ -94,17 +91,17 @@ class Agent:
 
         with scratch_folder() as folder:
             place = Path(folder)
-            job = order.job
             job = replace(job, checkpoint=str(place / "launch.checkpoint") if job.checkpoint else "")
             job = replace(job, traces=str(place / "launch") if job.traces else "")
-            record = self.local.launch(replace(order, job=job), place / "launch.log", LaunchCallbacks(progress, tick))
+            told = LaunchCallbacks(progress, tick)
+            record = self.machine.launch(job, place / "launch.log", given["deadline_s"], told, part)
             self.write({"record": record.to_json(), "files": _files(place)})
 
 
 def _address() -> str:
     """Where other hosts reach this one. Raises `LaunchError`."""
     try:
-        return own_address()
+        return ranks.own_address()
     except ValueError as error:
         raise LaunchError(str(error)) from None
     except OSError:  # the engine knows its address, or its name leads nowhere

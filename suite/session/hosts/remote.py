@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import queue
 import subprocess
 import sys
@@ -14,32 +15,40 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from suite.plan.schema import decode
-from suite.record.job import HostJob
+from suite.record.job import HostRanks, Job
+from suite.record.parts.environment import redact
 from suite.record.record import Outcome, Record, RecordError
-from suite.session.hosts import HostInfo, HostLostError, LaunchCallbacks, StoppedError
-from suite.session.launches.launch import LaunchError
+from suite.record.text import clean
+from suite.session.launches import logs
+from suite.session.launches.launch import ROOT, LaunchError
+from suite.session.launches.machine import HostInfo, LaunchCallbacks
 from workloads.data.dataset import DataError
 from workloads.registry import folder_of
 
 #: A host that says nothing for so long is lost: it says that it lives every two seconds.
 SILENT_S = 60.0
-
-#: How long a host may take to end a launch that is stopped.
-STOP_S = 120.0
-
-#: How long a host may take to begin, which is when its Python imports the suite.
-BEGIN_S = 300.0
+#: How long a host may take to begin, which is when its Python imports the suite, to end a launch that is stopped, and
+#: to end itself, in seconds.
+BEGIN_S, STOP_S, ENDING_S = 300.0, 120.0, 10.0
 
 #: What a host's process is started with, by the Python of its controller.
 COMMAND = (sys.executable, "-m", "suite.session.hosts.agent")
 
-#: How long a host's process may take to end its launch and itself, in seconds.
-ENDING_S = 10.0
+#: The answers that end a launch.
+LAST = {"record", "failed", "stopped"}
+
+
+class HostLostError(RuntimeError):
+    """A host can no longer be reached; what ran there runs again elsewhere."""
+
+
+class StoppedError(RuntimeError):
+    """The launch was ended because the run, or another host that took part, ended."""
 
 
 class Wire(Protocol):
@@ -56,17 +65,29 @@ class Wire(Protocol):
 
 
 class Pipe:
-    """A `Wire` to a child of this process. ``command`` starts it, here or, as ``srun`` does, elsewhere.
+    """A `Wire` to a child of this process. ``before`` are words that start it elsewhere, as ``srun`` does.
 
-    ``how`` is handed to `subprocess.Popen`.
+    ``output`` is a file for what it prints, whose last line then says why it ended. Raises `LaunchError` if it cannot
+    be started.
     """
 
     def __init__(
-        self, command: Sequence[str] = COMMAND, environment: Mapping[str, str] | None = None, name: str = "", **how: Any
-    ) -> None:
-        self.name = name
-        both = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=both, stdout=both, env=environment, text=True, bufsize=1, **how)
+        self, name: str = "", environment: Mapping[str, str] | None = None, before: Sequence[str] = (),
+        output: Path | None = None,
+    ) -> None:  # fmt: skip
+        self.name, self.output = name, output
+        own = dict(os.environ if environment is None else environment)
+        own["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), own.get("PYTHONPATH", "")]))
+        try:
+            with (output or Path(os.devnull)).open("wb") as said:
+                self.process = subprocess.Popen(
+                    [*before, *COMMAND], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said if output else None,
+                    env=own, cwd=ROOT, text=True, bufsize=1,
+                    # In a session of its own: Ctrl-C is for this process, which then ends the others in order.
+                    start_new_session=True,
+                )  # fmt: skip
+        except OSError as error:
+            raise LaunchError(f"cannot start {(*before, *COMMAND)[0]}: {error.strerror}") from None
         self.lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=self._read, name=f"host {name}", daemon=True).start()
 
@@ -88,7 +109,7 @@ class Pipe:
         if len(lines) < len(received):
             self.lines.put(None)
             if not lines:
-                raise HostLostError(f"the process on host {self.name} has ended")
+                raise HostLostError(self._why())
         return lines
 
     def close(self) -> None:
@@ -104,6 +125,12 @@ class Pipe:
             self.process.wait()
         with suppress(OSError, ValueError):
             self.process.stdout.close()
+
+    def _why(self) -> str:
+        if not self.output:
+            return f"the process on host {self.name} has ended"
+        last = (logs.tail(self.output) or ["it printed nothing"])[-1]
+        return f"host {self.name} is lost: {clean(redact(last), 300)}"
 
     def _read(self) -> None:
         assert self.process.stdout
@@ -150,11 +177,17 @@ class Remote:
         """A port that was free there a moment ago."""
         return int(self._ask({"port": True}, "port")["port"])
 
-    def launch(self, order: HostJob, log: Path, callbacks: LaunchCallbacks) -> Record:
-        """Run one launch there; its log and its other files come back with the record."""
-        self.wire.send(json.dumps({"order": json.loads(order.dumps())}))
+    def launch(
+        self, job: Job, log: Path, deadline_s: float, callbacks: LaunchCallbacks, part: HostRanks | None = None
+    ) -> Record:
+        """Run one launch, or a part of its ranks, there; its log and its other files come back with the record.
+
+        Raises `HostLostError`, `StoppedError`, `LaunchError`, and what the callbacks raise.
+        """
+        order = {"job": asdict(job), "deadline_s": deadline_s, "part": part and asdict(part)}
+        self.wire.send(json.dumps({"order": order}))
         answer = None
-        until_s = time.monotonic() + 2 * order.deadline_s + STOP_S  # the host itself keeps the deadline
+        until_s = time.monotonic() + 2 * deadline_s + STOP_S  # the host itself keeps the deadline
         try:
             for message in self._heard():
                 if time.monotonic() > until_s:
@@ -162,7 +195,7 @@ class Remote:
                 if isinstance(message.get("progress"), dict):
                     callbacks.progress(message["progress"])
                 callbacks.tick()
-                if message.keys() & {"record", "failed", "stopped"}:
+                if message.keys() & LAST:
                     answer = message
                     break
         finally:
@@ -172,13 +205,12 @@ class Remote:
         _raise(self.name, answer)
         with suppress(OSError):  # as a log that cannot be written ends no launch that is over
             _write(answer.get("files"), log)
-        cell, launch = order.job.cell, order.job.launch
         try:
             record = Record.from_json(answer["record"])
         except RecordError as error:
-            return Record(cell, Outcome("error", f"bad record: {error}"), launch)
-        if (record.cell, record.launch) != (cell, launch):
-            return Record(cell, Outcome("error", "bad record: it is of another launch"), launch)
+            return Record(job.cell, Outcome("error", f"bad record: {error}"), job.launch)
+        if (record.cell, record.launch) != (job.cell, job.launch):
+            return Record(job.cell, Outcome("error", "bad record: it is of another launch"), job.launch)
         return record
 
     def close(self) -> None:
@@ -192,7 +224,7 @@ class Remote:
             self.wire.send(json.dumps({"stop": True}))
             until_s = time.monotonic() + STOP_S
             for message in self._heard():
-                if message.keys() & {"record", "failed", "stopped"}:
+                if message.keys() & LAST:
                     return
                 if time.monotonic() > until_s:
                     break
@@ -227,7 +259,6 @@ class Remote:
 
 
 def _raise(name: str, answer: dict[str, Any]) -> None:
-    """Raise what a host raised."""
     if "stopped" in answer:
         raise StoppedError
     if "failed" in answer:

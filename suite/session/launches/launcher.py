@@ -7,46 +7,50 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from suite import __version__
+from suite.plan import measuring
 from suite.plan.cell import AUTO, Cell
-from suite.plan.measuring import (
-    CONTROL,
-    FIRST_LOOK,
-    LONGEST_S,
-    LONGEST_TRAINING_S,
-    REPEAT,
-    REPEATS,
-    WARM_UP,
-    WHOLE_BLOCKS,
-    Plan,
-)  # fmt: skip
-from suite.record.job import HostJob, Job
+from suite.plan.measuring import WARM_UP, Plan
+from suite.record.job import Job
 from suite.record.parts.environment import machine
 from suite.record.record import Record
 from suite.session.formatting import duration
-from suite.session.hosts import Host, LaunchCallbacks
 from suite.session.launches import batch_finder
 from suite.session.launches.batch_finder import Fit
+from suite.session.launches.machine import HostInfo, LaunchCallbacks
 from suite.session.launches.settings import Settings
-from suite.session.observers import Observer
 from workloads.registry import folder_of
+
+
+class Host(Protocol):
+    """What runs one launch at a time: this machine, or hosts of a cluster."""
+
+    @property
+    def about(self) -> HostInfo:
+        """What the host said of itself at first."""
+
+    def launch(self, job: Job, log: Path, deadline_s: float, callbacks: LaunchCallbacks) -> Record:
+        """Run one launch. Raises `suite.session.launches.launch.LaunchError`."""
 
 
 @dataclass
 class Launcher:
-    """Runs launches on ``host``. ``info`` describes the run; ``fits`` are the batches that searches found, by cell."""
+    """Runs launches on ``host``. ``info`` describes the run; ``fits`` are the batches that searches found, by cell.
+
+    ``say`` prints a line, ``show`` a passing state, and ``tell`` tells observers.
+    """
 
     settings: Settings
     info: dict[str, Any]
     host: Host
     say: Callable[[str], None]
     show: Callable[[str], None]
-    observers: Observer
+    tell: Callable[..., Any]
     fits: dict[Cell, Fit]
     stop: Callable[[], None] = lambda: None  # raises what ends a launch, when the run ends
-    whole_blocks: int = WHOLE_BLOCKS  # in which launches have all phases
+    whole_blocks: int = measuring.WHOLE_BLOCKS  # in which launches have all phases
     _proved: set[Cell] = field(default_factory=set)  # cells of which a launch has the whole evidence
     _searching_s: float = 0.0  # of the current launch: the search for the largest batch
 
@@ -55,33 +59,19 @@ class Launcher:
 
         ``counter`` begins the lines about it, ``position`` counts the launches of the run.
         """
-        settings = self.settings
+        settings, checkpoint = self.settings, self._checkpoint(cell, number)
         self._searching_s = 0.0
         job = self._job(cell, number, settings.plan.of_launch(number, self.whole_blocks))
-        checkpoint = self._checkpoint(cell, number)
-        log = checkpoint.with_suffix(".log")
-        job = replace(job, checkpoint=str(checkpoint)) if cell.recipe else job
-        job = _profiling(job, settings, checkpoint.with_suffix("")) if settings.profile and not cell.recipe else job
-        deadline_s = settings.deadline_s or (LONGEST_TRAINING_S if cell.recipe else LONGEST_S)
+        if cell.recipe:
+            job = replace(job, checkpoint=str(checkpoint))
+        elif settings.profile:
+            job = replace(job, profile_memory=settings.profile_memory, profile_code=settings.profile_code)
+            job = replace(job, profile=True, traces=str(checkpoint.with_suffix("")))
 
         def start(job: Job) -> Record:
-            state = State(f"{counter} {job.cell.id}", self.show)
-            self.observers.start(job.cell, number)
-
-            def progress(message: dict[str, Any]) -> None:
-                state.progress(message)
-                self.observers.progress(message)
-
-            def tick() -> None:
-                state.tick()
-                self.stop()
-
-            due = job.cell not in self._proved or number % REPEAT == drawn_launch(cell, settings.seed)
-            job = replace(job, whole=due and job.plan != batch_finder.PLAN)  # tries are not kept
-            callbacks = LaunchCallbacks(progress, tick, self.observers.watch)
-            record = self.host.launch(HostJob(job, deadline_s), log, callbacks)
-            if record.outcome.ok and job.whole:
-                self._proved.add(job.cell)
+            due = job.cell not in self._proved or number % measuring.REPEAT == drawn_launch(cell, settings.seed)
+            job = replace(job, full_evidence=due and job.plan != batch_finder.PLAN)  # tries are not kept
+            record = self._start(job, counter, checkpoint.with_suffix(".log"))
             if cell.batch == AUTO:
                 self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
             return record
@@ -92,13 +82,33 @@ class Launcher:
         record = replace(record, environment=record.environment or {"machine": machine()})
         return self.add_run(record, position), self._searching_s
 
+    def _start(self, job: Job, counter: str, log: Path) -> Record:
+        """Run one job, and show and tell what it does meanwhile."""
+        state = State(f"{counter} {job.cell.id}", self.show)
+        self.tell("start", job.cell, job.launch)
+
+        def progress(message: dict[str, Any]) -> None:
+            state.progress(message)
+            self.tell("progress", message)
+
+        def tick() -> None:
+            state.tick()
+            self.stop()
+
+        longest_s = measuring.LONGEST_TRAINING_S if job.cell.recipe else measuring.LONGEST_S
+        callbacks = LaunchCallbacks(progress, tick, lambda monitor: self.tell("watch", monitor))
+        record = self.host.launch(job, log, self.settings.deadline_s or longest_s, callbacks)
+        if record.outcome.ok and job.full_evidence:
+            self._proved.add(job.cell)
+        return record
+
     def warm_up(self, cell: Cell, plan: Plan) -> Record:
         """Run a launch that is no part of the run; observers do not see it."""
         state = State(f"warming up  {cell.id}", self.show)
         log = self._checkpoint(cell, WARM_UP).with_suffix(".log")
-        job = replace(self._job(cell, WARM_UP, plan), whole=False)
-        order = HostJob(job, self.settings.deadline_s or LONGEST_S)
-        return self.host.launch(order, log, LaunchCallbacks(state.progress, state.tick))
+        job = replace(self._job(cell, WARM_UP, plan), full_evidence=False)
+        deadline_s = self.settings.deadline_s or measuring.LONGEST_S
+        return self.host.launch(job, log, deadline_s, LaunchCallbacks(state.progress, state.tick))
 
     def _job(self, cell: Cell, number: int, plan: Plan) -> Job:
         """What a worker is asked for, but for what only some launches need."""
@@ -120,12 +130,13 @@ class Launcher:
             "position": position,
             "launches": self.settings.launches,
         }
-        others = {"host": self.host.about.name} | {name: self.info.get(name) for name in ("design", "resumed", REPEATS)}
+        others = {name: self.info.get(name) for name in ("design", "resumed", measuring.REPEATS)}
+        others["host"] = self.host.about.name
         return replace(record, run=run | {name: value for name, value in others.items() if value})
 
     def _seed(self, cell: Cell, number: int) -> int:
         """Each launch that trains to its end has its own: the spread over seeds shows how certain an accuracy is."""
-        return self.settings.seed + number % CONTROL if cell.recipe else self.settings.seed
+        return self.settings.seed + number % measuring.CONTROL if cell.recipe else self.settings.seed
 
     def _checkpoint(self, cell: Cell, number: int) -> Path:
         folder: Path = self.settings.journals / str(self.info["id"])
@@ -151,7 +162,7 @@ class Launcher:
 
 def drawn_launch(cell: Cell, seed: int) -> int:
     """The launch of a cell that has the whole evidence again, besides the first."""
-    return random.Random(f"{seed}/{cell.id}/evidence").randrange(1, FIRST_LOOK)  # noqa: S311 - a choice, not a secret
+    return random.Random(f"{seed}/{cell.id}/evidence").randrange(1, measuring.FIRST_LOOK)  # noqa: S311 - a choice, not a secret
 
 
 @dataclass
@@ -175,12 +186,6 @@ class State:
     def tick(self) -> None:
         """Show the state again, with the time that has passed."""
         self.show(f"{self.name}  {self.doing}, {duration(time.monotonic() - self._begin_s)}")
-
-
-def _profiling(job: Job, settings: Settings, traces: Path) -> Job:
-    """The job with a profile, whose files begin with ``traces``."""
-    job = replace(job, profile=True, profile_memory=settings.profile_memory, profile_code=settings.profile_code)
-    return replace(job, traces=str(traces))
 
 
 def _remove(path: Path) -> None:

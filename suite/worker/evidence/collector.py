@@ -71,7 +71,7 @@ class Evidence:
     @classmethod
     def begin(cls, subject: Subject, send: Callable[..., None], program: str, job: Job, training: Any) -> Evidence:
         """The evidence that the job asks for, of what will be timed and has made no step yet."""
-        evidence = cls(subject, send, program, job.whole, bool(subject.cell.recipe) or not job.plan.lean)
+        evidence = cls(subject, send, program, job.full_evidence, bool(subject.cell.recipe) or not job.plan.lean)
         evidence.digest_initial(training)
         return evidence
 

@@ -1,7 +1,8 @@
-"""Follows a run with a tracker, such as MLflow: a process of its own reads the journal and sends what is new.
+"""Observers of a run, and the options that ask for them.
 
-It works between launches only: the controller waits for its answer, so that nothing of it runs while a worker is timed.
-A tracker that does not answer in time is ended, so it can cost a run `LONGEST_S` in all, and never a launch.
+A tracker such as MLflow is followed by a process of its own, which reads the journal and sends what is new. It works
+between launches only: the controller waits for its answer, so that nothing of it runs while a worker is timed. A
+tracker that does not answer in time is ended, so it can cost a run `LONGEST_S` in all, and never a launch.
 """
 
 from __future__ import annotations
@@ -14,17 +15,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from framework_training_suite import typed
+from suite.catalog.suggest import unknown
+from suite.export.live import HOST, Live
+from suite.export.target import ExportError, abouts, target
+from suite.plan.command.common import Option, option
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.session.formatting import count_launches
 from suite.session.launches.launch import ROOT
-from suite.session.observers import Observer
 
 #: Seconds that an answer may take: the first one, with the library's import, then each, then the last one.
 BEGIN_S, LAUNCH_S, END_S = 40.0, 20.0, 20.0
@@ -32,11 +38,47 @@ BEGIN_S, LAUNCH_S, END_S = 40.0, 20.0, 20.0
 LONGEST_S = 40.0
 
 FOLLOWER = "suite.export.follow"
+PORTS = 65_535
 Say = Callable[[str], None]
 
 
 @dataclass
-class Tracker(Observer):
+class Observers:
+    """Tells each member what happens in a run; what one of them raises ends its part, and nothing else.
+
+    A member has some of these methods, each of which must return soon: ``begin(journal, run, planned, done)``, where
+    ``done`` are launches that the journal held already; of each launch ``start(cell, launch)``, ``watch(monitor)`` of
+    one on this machine, ``progress(message)`` and ``end(record, left_s)``, with an estimate for the rest of the run;
+    and ``close()``, which returns lines for the end of the run.
+    """
+
+    members: Sequence[Any] = ()
+    _begun: bool = False
+    _failed: dict[int, str] = field(default_factory=dict)
+
+    def tell(self, event: str, *given: Any) -> list[str]:
+        """Call the method of this name of each member that has it; returns the lines that they return."""
+        self._begun |= event == "begin"
+        lines: list[str] = []
+        for number, member in enumerate(self.members):
+            if number not in self._failed:
+                try:
+                    lines += getattr(member, event, lambda *_: None)(*given) or ()
+                except Exception as error:  # whatever it is, the run is worth more
+                    reason = clean(f"{type(error).__name__}: {error}")
+                    self._failed[number] = f"{type(member).__name__} failed, and the run went on without: {reason}"
+        return lines
+
+    def close(self) -> list[str]:
+        """The lines of all, once; those that failed have something to close too."""
+        failed, self._failed = self._failed, {}
+        lines = self.tell("close") if self._begun else []
+        self._begun = False
+        return list(dict.fromkeys([*failed.values(), *lines, *self._failed.values()]))
+
+
+@dataclass
+class Tracker:
     """A target's name, its place, and how the place is named to people.
 
     ``say`` prints a line, and ``show`` a passing state.
@@ -57,7 +99,7 @@ class Tracker(Observer):
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _unread: bytes = b""
 
-    def begin(self, journal: Path, run: Mapping[str, Any], planned: int, done: Sequence[Record]) -> None:
+    def begin(self, journal: Path, _run: Mapping[str, Any], _planned: int, done: Sequence[Record]) -> None:
         """Start the process, and wait until it has found its place, before the first worker starts."""
         self._journal, self._known = journal, len(done)
         log = journal.with_suffix("") / f"track-{self.target}.log"
@@ -72,7 +114,7 @@ class Tracker(Observer):
         if self.problem:
             self.say(f"--track {self.target}: {clean(self.problem, 500)}. The run goes on, and tries again")
 
-    def end(self, record: Record, left_s: float | None) -> None:
+    def end(self, *_: Any) -> None:
         """Have the launch sent, and wait for that."""
         self._known += 1
         self._ask("launch", LAUNCH_S)
@@ -152,3 +194,70 @@ class Tracker(Observer):
                 if pipe:
                     with contextlib.suppress(OSError):
                         pipe.close()
+
+
+def options() -> list[Option]:
+    """The options that ask for observers."""
+    return [
+        option(
+            "--track", metavar="TARGET", action="append", default=[],
+            help=f"send each launch, as it ends, to one of: {', '.join(_followers())}; TARGET=PLACE names a server's "
+            "address or a folder, as --to of python -m suite.export does",
+        ),
+        option(
+            "--metrics-port", type=int, metavar="PORT",
+            help="serve Prometheus metrics of the run on this port while it goes on, such as 9464",
+        ),
+        option(
+            "--metrics-host", default=HOST, metavar="ADDRESS",
+            help=f"with --metrics-port, the address to serve on; 0.0.0.0 shows them to the network (default: {HOST})",
+        ),
+    ]  # fmt: skip
+
+
+def check(config: pytest.Config) -> None:
+    """Raise `ExportError` for an observer that cannot be: an unknown tracker, no library, no port."""
+    for _ in _trackers(config):
+        pass
+    port = config.getoption("metrics_port")
+    if port is not None:
+        if not 0 <= port <= PORTS:
+            raise ExportError(f"--metrics-port is {port}; it is a port, 0 (any that is free) to {PORTS}")
+        target("prometheus")
+
+
+def make_observers(config: pytest.Config, say: Callable[[str], None], show: Callable[[str], None]) -> Observers:
+    """The observers of a run; metrics are served from here on. Raises `ExportError`."""
+    made: list[Any] = [
+        Tracker(name, place, _without_password(place), say, show) for name, place in dict.fromkeys(_trackers(config))
+    ]
+    port = config.getoption("metrics_port")
+    if port is not None:
+        live = Live(port, config.getoption("metrics_host"))
+        say(f"metrics: http://{clean(live.host)}:{live.open()}/metrics")
+        made.append(live)
+    return Observers(made)
+
+
+def _trackers(config: pytest.Config) -> Iterator[tuple[str, str]]:
+    """Each tracker's name and place."""
+    for text in config.getoption("track") or ():
+        name, _, given = text.partition("=")
+        if name not in _followers():
+            raise ExportError(f"--track: {unknown('tracker', name, _followers())}")
+        try:
+            chosen: Any = target(name)
+            yield name, chosen.place(given or None)
+        except ExportError as error:
+            raise ExportError(f"--track {name}: {error}") from None
+
+
+def _without_password(place: str) -> str:
+    """The place as it may be shown: an address without a user's name and password."""
+    scheme, _, rest = place.rpartition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if scheme else place
+
+
+def _followers() -> list[str]:
+    """The targets that can follow a run."""
+    return [name for name, about in abouts().items() if about.follows]

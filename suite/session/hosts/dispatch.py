@@ -1,8 +1,8 @@
-"""Runs blocks of launches on the hosts of a cluster, one block on each at a time, and none of them on two.
+"""Runs blocks of launches on the hosts of a cluster: each block on one, and on each one block at a time.
 
-Each host has a thread here, which takes a block and runs its launches in their order. What is done is in the journal
-before the next launch of that host starts. The thread of the run waits for one launch after the other, prints, and
-tells the observers. When a host is lost, what it has not done goes to another one.
+Each host has a thread here, which takes a block and runs its launches in their order. A launch is in the journal before
+the next one of that host starts. The thread of the run waits for one launch after the other, prints, and tells the
+observers. When a host is lost, what it has not done goes to another one.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL
 from suite.record.record import Outcome, Record
-from suite.session.hosts import Host, HostLostError, Revive, StoppedError
+from suite.session.hosts.group import HostGroup
+from suite.session.hosts.remote import HostLostError, StoppedError
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.launcher import Launcher
-from suite.session.observers import Observer, Observers
 
 #: How often a launch may lose its host before that is its result.
 LOST_MOST = 3
@@ -33,7 +32,8 @@ ENDING_S = 20.0
 #: A launch and the number that it has among those of the run.
 Planned = tuple[Cell, int, int]
 
-Post = Callable[[Callable[[], None]], None]
+#: Leaves a call to the thread of the run, which alone prints and tells observers.
+Post = Callable[[Callable[[], object]], None]
 
 
 def key_of(cell: Cell, number: int) -> str:
@@ -51,36 +51,22 @@ class Block:
 
 
 @dataclass
-class ForwardingObserver(Observer):
-    """Passes on what a launcher tells observers to the thread of the run; no monitor of another host is here."""
-
-    observers: Observers
-    post: Post
-
-    def start(self, cell: Cell, launch: int) -> None:
-        self.post(partial(self.observers.start, cell, launch))
-
-    def progress(self, message: Mapping[str, Any]) -> None:
-        self.post(partial(self.observers.progress, message))
-
-
-@dataclass
 class Dispatch:
     """``make`` makes the launcher of a host; ``keep`` writes a record to the journal, with the seconds it took.
 
     ``revive`` gets a host that is lost going again, or raises `HostLostError`.
     """
 
-    hosts: Sequence[Host]
-    make: Callable[[Host, Post], Launcher]
+    hosts: Sequence[HostGroup]
+    make: Callable[[HostGroup, Post], Launcher]
     keep: Callable[[Record, float, float], Record]
     say: Callable[[str], None]
-    revive: Revive
+    revive: Callable[[HostGroup, Callable[[], None]], HostGroup]
     counter: Callable[[int], str]
     _blocks: deque[Block] = field(default_factory=deque)
     _asked: set[str] = field(default_factory=set)
     _done: dict[str, Record] = field(default_factory=dict)
-    _posted: queue.SimpleQueue[Callable[[], None]] = field(default_factory=queue.SimpleQueue)
+    _posted: queue.SimpleQueue[Callable[[], object]] = field(default_factory=queue.SimpleQueue)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _problem: BaseException | None = None
     _ending: bool = False
@@ -158,20 +144,20 @@ class Dispatch:
         while not self._posted.empty():
             self._posted.get()()
 
-    def _serve(self, host: Host) -> None:
+    def _serve(self, host: HostGroup) -> None:
         """Run blocks on one host, until there are no more or the host is lost."""
         launcher = self.make(host, self._posted.put)
         launcher.stop = self.stop
         try:
-            while block := self._next(launcher.host.about.name):
+            while block := self._next(host.about.name):
                 try:
                     self._run(launcher, block)
                 except HostLostError as error:
                     self._posted.put(partial(self.say, f"{error}; its launches run again"))
                     self._give_back(launcher, block)
-                    launcher.host = self._replace_host(launcher.host)
+                    launcher.host = host = self._replace_host(host)
         except HostLostError as error:
-            self._lose(launcher.host.about.name, error)
+            self._lose(host.about.name, error)
         except StoppedError:
             pass
         except BaseException as error:  # the thread that waits must end with it
@@ -220,7 +206,7 @@ class Dispatch:
             self._blocks.appendleft(block)
             self._changed.notify_all()
 
-    def _replace_host(self, lost: Host) -> Host:
+    def _replace_host(self, lost: HostGroup) -> HostGroup:
         """The host in place of one that is lost, with the blocks that waited for it. Raises `HostLostError`."""
         host = self.revive(lost, self.stop)
         with self._changed:

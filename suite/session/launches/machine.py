@@ -1,31 +1,63 @@
-"""The host that this process runs on: launches are its children."""
+"""The machine that this process runs on: launches are its children."""
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from suite.catalog.devices import has_gpu
 from suite.monitor.gpu import Gpu, NvmlError, open_nvml
 from suite.monitor.links import links
 from suite.monitor.sampler import Monitor, idle
-from suite.record.job import HostJob
+from suite.record.job import HostRanks, Job
 from suite.record.parts.environment import machine, usable_cores
 from suite.record.record import Record
-from suite.session.hosts import HostInfo, LaunchCallbacks
 from suite.session.launches import batch_finder
-from suite.session.launches.launch import launch, scratch_folder
+from suite.session.launches.launch import ROOT, launch, scratch_folder
 from workloads.data.own import OWN, prepare_own
 from workloads.data.prepare import prepare
 from workloads.spec import specification
 
 
+@dataclass(frozen=True)
+class LaunchCallbacks:
+    """Who is told of a launch while it runs: of progress messages, and about once a second without one.
+
+    What `tick` raises ends the launch. ``watch`` gets the monitor of a launch on this machine.
+    """
+
+    progress: Callable[[dict[str, Any]], None] = lambda _: None
+    tick: Callable[[], None] = lambda: None
+    watch: Callable[[Monitor], None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class HostInfo:
+    """What a host says of itself. ``name`` tells it from others and reveals nothing; it is empty for this machine.
+
+    ``kind`` is its hardware in words: launches are compared only between hosts of one kind. ``free_bytes`` is the
+    memory that a launch could take. ``devices`` are GPUs, or without one cores. ``suite`` is a `code_digest`,
+    ``driver`` has versions of its GPUs' driver, and ``address`` is where other hosts reach it, as far as it knows.
+    """
+
+    name: str = ""
+    kind: str = ""
+    gpu: bool = False
+    free_bytes: int = 0
+    devices: int = 1
+    suite: str = ""
+    driver: dict[str, str] = field(default_factory=dict)
+    address: str = ""
+
+
 @dataclass
-class Local:
-    """Launches on this host, with ``device``, and data of the kind ``source`` from ``directory``.
+class Machine:
+    """Launches here, with ``device``, and data of the kind ``source`` from ``directory``.
 
     ``say`` prints a line. What it opens, the GPUs too, is closed with ``until``.
     """
@@ -44,13 +76,9 @@ class Local:
         self._gpus, self._missing = self._open()
         self._idle = idle(self._gpus)
         gpu = self.device != "cpu" and has_gpu()
-        self.about = HostInfo(
-            kind=_kind([each.name for each in self._gpus]),
-            gpu=gpu,
-            free_bytes=batch_finder.free_memory(),
-            devices=len(self._gpus) or (1 if gpu else usable_cores()),  # one GPU at least, where NVML tells none
-            driver=self._driver,
-        )
+        devices = len(self._gpus) or (1 if gpu else usable_cores())  # one GPU at least, where NVML tells none
+        kind = _hardware([each.name for each in self._gpus])
+        self.about = HostInfo("", kind, gpu, batch_finder.free_memory(), devices, driver=self._driver)
 
     def _open(self) -> tuple[list[Gpu], str]:
         """The GPUs that launches see, and why there are no readings of any."""
@@ -67,12 +95,8 @@ class Local:
         self.say(f"no GPU metrics: {missing}")
         return [], missing
 
-    def prepare(self, workload: str) -> None:
-        """Get the data of a workload ready. Raises `workloads.data.dataset.DataError`."""
-        self.folder(workload)
-
     def folder(self, workload: str) -> Path:
-        """Where the data of a workload is, which is fetched and verified the first time."""
+        """Where the data of a workload is, which is fetched and verified the first time. Raises `DataError`."""
         data = specification(workload).data
         name = workload if data == OWN else data
         if name not in self._data:
@@ -82,9 +106,13 @@ class Local:
                 self._data[name] = prepare(name, self.source, self.directory, say=self.say)
         return self._data[name]
 
-    def launch(self, order: HostJob, log: Path, callbacks: LaunchCallbacks) -> Record:
-        """Run one launch, watched by a monitor of its processes and of as many GPUs as it has devices here."""
-        job, part = order.job, order.part
+    def launch(
+        self, job: Job, log: Path, deadline_s: float, callbacks: LaunchCallbacks, part: HostRanks | None = None
+    ) -> Record:
+        """Run one launch, watched by a monitor of its processes and of as many GPUs as it has devices here.
+
+        The folders ``data`` and ``programs`` of the job are filled in; with a ``part`` it has ranks on other hosts too.
+        """
         self._programs = self._programs or self.until.enter_context(scratch_folder())
         job = replace(job, data=str(self.folder(job.cell.workload)), programs=self._programs)
         devices = part.count if part else job.cell.devices
@@ -94,7 +122,7 @@ class Local:
             callbacks.watch(monitor)
             return monitor
 
-        record = launch(job, log, order.deadline_s, callbacks.progress, watch, tick=callbacks.tick, part=part)
+        record = launch(job, log, deadline_s, callbacks.progress, watch, tick=callbacks.tick, part=part)
         if self._driver:  # which may be updated before a run goes on
             record = replace(record, environment=record.environment | {"driver": self._driver})
         if record.ranks and self._gpus:
@@ -103,12 +131,19 @@ class Local:
         return record
 
 
-def _kind(gpus: Sequence[str]) -> str:
-    """The hardware of this host in words."""
-    hardware = machine()
-    about = [f"{name} {hardware[name]}" for name in ("family", "model", "stepping") if name in hardware]
-    processor = f"{hardware['cpu']} ({', '.join(about)})" if about else hardware["cpu"]
-    counted = Counter(gpus)
-    return "; ".join(
-        [f"{processor}, {hardware['cores']} cores", *(f"{count} x {name}" for name, count in counted.items())]
-    )
+def _hardware(gpus: Sequence[str]) -> str:
+    """The hardware of this machine in words."""
+    facts = machine()
+    model = ", ".join(f"{name} {facts[name]}" for name in ("family", "model", "stepping") if name in facts)
+    processor = f"{facts['cpu']} ({model})" if model else facts["cpu"]
+    counted = (f"{count} x {name}" for name, count in Counter(gpus).items())
+    return "; ".join([f"{processor}, {facts['cores']} cores", *counted])
+
+
+def code_digest() -> str:
+    """A digest of the suite's and the workloads' Python files: hosts with different code cannot share a run."""
+    digest = hashlib.sha256()
+    for room in ("suite", "workloads"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            digest.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
