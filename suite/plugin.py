@@ -27,15 +27,14 @@ from suite.plan.matrix import MatrixError
 from suite.plan.measuring import LEAST_TESTED
 from suite.record.saved import SCHEMA
 from suite.session import observers as observing
-from suite.session.advice import advice, why_nothing_measured
 from suite.session.engines import options as engine_options
-from suite.session.interrupts import interruptible
 from suite.session.journal import JournalError
 from suite.session.launches import interpreters, settings
 from suite.session.launches.launch import LaunchError
-from suite.session.opening import open_run, taken
+from suite.session.opening import advice, open_run, taken, why_nothing_measured
 from suite.session.run import Run
 from suite.session.storage import SaveError, atomic_saves, describe_commit, name_fits, save_failed, shorten_name
+from suite.session.terminal import interruptible
 from workloads.data.dataset import DataError
 from workloads.registry import RegistryError
 

@@ -84,7 +84,6 @@ def name_processes(names: Any) -> str:
 
 
 def _read_older(record: Record) -> dict[str, Any]:
-    """The background load of a record from before there were other readings."""
     busy = number(within(record.metrics, "host", "phases", "train", "other_cpu_cores", "median"))
     cores = number(within(record.metrics, "host", "cores"))
     if CONTAMINATED not in record.flags or busy is None or not cores:

@@ -57,7 +57,6 @@ def unpack(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_record(entry: Mapping[str, Any], change: Callable[[Any], Any]) -> Mapping[str, Any]:
-    """The benchmark with its record changed; a benchmark without a record is returned as it is."""
     extra = entry.get("extra_info")
     if not isinstance(extra, dict) or "record" not in extra:
         return entry
@@ -137,10 +136,8 @@ def _readings(numbers: Any, power: Any) -> list[float | None]:
 
 
 def _times(number: float, power: int) -> float:
-    """The number times ten to the power, with one rounding."""
     return float(number * 10**power if power >= 0 else number / 10**-power)
 
 
 def _is_whole(values: Any, *others: type) -> bool:
-    """Whether this is a list of whole numbers, or of these types too."""
     return isinstance(values, list) and set(map(type, values)) <= {int, *others}

@@ -29,8 +29,8 @@ from suite.export.target import ExportError, abouts, target
 from suite.plan.command.common import Option, option
 from suite.record.record import Record
 from suite.record.text import clean
-from suite.session.formatting import count_launches
 from suite.session.launches.launch import ROOT
+from suite.session.terminal import count_launches
 
 #: Seconds that an answer may take: the first one, with the library's import, then each, then the last one.
 BEGIN_S, LAUNCH_S, END_S = 40.0, 20.0, 20.0
@@ -131,7 +131,6 @@ class Tracker:
         return [f"{missing}. The run lost nothing; send the rest with: {again}"]
 
     def _ask(self, line: str, limit_s: float) -> None:
-        """Send a line and take in the answer. A tracker that fails for too long altogether is given up."""
         if not self._process:
             return
         begin_s = time.monotonic()
@@ -179,12 +178,10 @@ class Tracker:
         return said
 
     def _note_end(self) -> dict[str, Any] | None:
-        """Note that the process has ended by itself; there is no answer."""
         self.problem = f"its process ended; see {self._journal.stem}/track-{self.target}.log beside the journal"
         return None
 
     def _end(self) -> None:
-        """End the process and whatever it started."""
         process, self._process = self._process, None
         if process:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -240,7 +237,6 @@ def make_observers(config: pytest.Config, say: Callable[[str], None], show: Call
 
 
 def _trackers(config: pytest.Config) -> Iterator[tuple[str, str]]:
-    """Each tracker's name and place."""
     for text in config.getoption("track") or ():
         name, _, given = text.partition("=")
         if name not in _followers():
@@ -259,5 +255,4 @@ def _without_password(place: str) -> str:
 
 
 def _followers() -> list[str]:
-    """The targets that can follow a run."""
     return [name for name, about in abouts().items() if about.follows]

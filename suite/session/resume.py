@@ -17,9 +17,9 @@ from suite.plan.command.common import LATEST
 from suite.plan.measuring import SEQUENTIAL
 from suite.record.record import Record
 from suite.record.retry import count_tested, may_pass
-from suite.session.formatting import count_launches
 from suite.session.journal import Journal, JournalError, description, read
 from suite.session.launches.settings import Settings
+from suite.session.terminal import count_launches
 from workloads.registry import files_digest
 
 #: How many runs an error names.
@@ -150,7 +150,6 @@ def _newest_first(journals: Path) -> list[Path]:
 
 
 def _differences(run: dict[str, Any], settings: Settings) -> list[str]:
-    """How the run's settings differ from the requested ones; fewer launches do not count."""
     return [
         f"{name} {run.get(name)}, not {value}"
         for name, value in settings.signature().items()

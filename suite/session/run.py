@@ -14,7 +14,7 @@ from suite.plan.command.common import LOCAL
 from suite.plan.measuring import CONTROL, REPEAT, REPEATS
 from suite.record.record import Record
 from suite.record.retry import last_tries, may_pass
-from suite.session.formatting import describe_launch, duration
+from suite.session.eta import Eta, durations, is_lean
 from suite.session.hosts.cluster import Cluster, open_cluster
 from suite.session.hosts.dispatch import Dispatch, Post, key_of
 from suite.session.hosts.group import HostGroup
@@ -24,10 +24,10 @@ from suite.session.launches.launcher import Host, Launcher
 from suite.session.launches.machine import Machine
 from suite.session.launches.settings import Settings
 from suite.session.observers import Observers
-from suite.session.planning.eta import Eta, durations, is_lean
-from suite.session.planning.outlook import Costs, Due, Outlook, TooSlowError, warm_up
-from suite.session.planning.stopping import Stopping, has_control, is_due_again, is_tested
+from suite.session.outlook import Costs, Due, Outlook, TooSlowError, warm_up
 from suite.session.resume import open_journal, say_resumed
+from suite.session.stopping import Stopping, has_control, is_due_again, is_tested
+from suite.session.terminal import describe_launch, duration
 
 
 @dataclass
@@ -86,7 +86,6 @@ class Run:
             self.info["resumed"] = 1 + max(record.resumed for record in last.values())
 
     def _open_host(self, cells: Sequence[Cell]) -> Host:
-        """Open this machine, or a cluster; returns the first that launches."""
         settings = self.settings
         if settings.on == LOCAL:
             self._machine = Machine(settings.device, settings.data, settings.data_directory, self.say, self._open)
@@ -226,7 +225,6 @@ class Run:
         self._begin()
 
     def _warm_up(self, cells: Sequence[Cell], costs: Costs | None) -> None:
-        """Let each framework read what it needs from the disk, and learn what launches cost here."""
         if costs is None:
             self.say("warming up: environments, data and compilers are read once; nothing of it is recorded")
             costs = warm_up(cells, self._launcher.warm_up)

@@ -98,7 +98,6 @@ def _lines(value: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    """JSON as pytest-benchmark writes it: values that JSON cannot express become text."""
     return str(safe_dumps(value, ensure_ascii=True, separators=(",", ":")))
 
 
@@ -126,7 +125,6 @@ def save(folder: Path, name: str, content: bytes) -> Path:
 
 @contextlib.contextmanager
 def _write(folder: Path, content: bytes) -> Iterator[Path]:
-    """A temporary file with the content."""
     with scratch(folder, ".partial-") as temporary:
         path = temporary / "run.json"
         with path.open("wb") as file:
@@ -137,7 +135,6 @@ def _write(folder: Path, content: bytes) -> Iterator[Path]:
 
 
 def _write_new(path: Path, content: bytes) -> None:
-    """Write a new file; remove it if the disk is full."""
     with path.open("xb") as file:
         try:
             file.write(content)
@@ -153,7 +150,6 @@ def _file(number: int, name: str) -> str:
 
 
 def _last(folder: Path) -> int:
-    """The highest number in the folder; files of other names have none."""
     numbers = (re.match(r"(\d{4,})_", path.name) for path in folder.glob("*.json"))
     return max((int(number[1]) for number in numbers if number), default=0)
 

@@ -1,15 +1,22 @@
-"""Lines and passing states on a terminal: pytest's, or standard error of a command."""
+"""What a run says on a terminal, in which words, and the signals by which it is asked to end."""
 
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
 
-import pytest
+from suite.record.disturbance import DISTURBED, find_disturbances
+from suite.record.record import SKIPPED, Record
+from suite.record.text import clean
 
-from suite.record.record import SKIPPED
+if TYPE_CHECKING:
+    import pytest
 
 #: Clears the current line of a terminal.
 CLEAR = "\r\x1b[K"
@@ -72,3 +79,60 @@ class CommandTerminal:
     def _write(self, text: str) -> None:
         self.stream.write((CLEAR if self.passing else "") + text)
         self.stream.flush()
+
+
+def count_launches(count: int) -> str:
+    """Such as ``1 launch`` or ``2 launches``."""
+    return f"{count} launch" if count == 1 else f"{count} launches"
+
+
+def duration(seconds: float) -> str:
+    """Such as ``40 s``, ``12 min`` or ``1 h 20 min``."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def describe_launch(record: Record) -> str:
+    """A launch in one line: its throughput, or why there is none."""
+    if record.outcome.ok:
+        causes = ", ".join(find_disturbances(record))
+        words = [*(flag for flag in record.flags if flag != DISTURBED), *([f"disturbed: {causes}"] if causes else [])]
+        flags = f"  {clean(' '.join(words))}" if words else ""
+        if course := record.course:
+            flags = f"  test accuracy {course.final_accuracy:.4f} after {len(course.epochs)} epochs{flags}"
+        return f"{record.cell.id}  {record.samples_per_s:,.0f} samples/s{flags}"
+    return f"{record.cell.id}  {record.outcome.status}: {clean(record.outcome.reason)}"
+
+
+REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def interruptible() -> Callable[[], None]:
+    """Raise KeyboardInterrupt at the first request; the returned function restores the handlers.
+
+    Later requests, a second Ctrl-C too, are ignored while the worker is ended and the measurements are saved; SIGKILL
+    ends the process at once. A signal that is already handled or ignored, as under ``nohup``, is left alone.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    defaults = (signal.SIG_DFL, signal.default_int_handler)
+    before = {number: signal.getsignal(number) for number in REQUESTS}
+    unhandled = {number: handler for number, handler in before.items() if handler in defaults}
+
+    def ignore(number: int, _: FrameType | None) -> None:
+        """In place of SIG_IGN, which later processes would inherit and which races with a signal just caught."""
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        for request in unhandled:
+            signal.signal(request, ignore)
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    def restore() -> None:
+        for number, handler in unhandled.items():
+            signal.signal(number, handler)
+
+    for number in unhandled:
+        signal.signal(number, interrupt)
+    return restore

@@ -16,7 +16,7 @@ from suite.report.format.names import count
 from suite.report.format.terminal import Terminal
 from suite.report.format.view import LEFT
 from suite.report.text.search import standing, title
-from suite.session.formatting import duration
+from suite.session.terminal import duration
 from suite.tune.loop import Spent
 
 #: Cells that the screen lists.

@@ -14,7 +14,6 @@ from suite.plan.cell import Cell, CellError
 from suite.plan.command.common import LOCAL
 from suite.plan.matrix import MatrixError
 from suite.record.text import clean
-from suite.session.formatting import count_launches
 from suite.session.journal import JournalError
 from suite.session.launches import interpreters
 from suite.session.launches.launch import LaunchError
@@ -22,6 +21,7 @@ from suite.session.launches.settings import Settings
 from suite.session.resume import command
 from suite.session.run import Run
 from suite.session.storage import save_run
+from suite.session.terminal import count_launches
 from suite.tune import options as command_line
 from suite.tune.answer import print_answers, write_answers
 from suite.tune.loop import Loop

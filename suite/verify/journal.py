@@ -14,8 +14,8 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, REPEAT, REPEATS, SEQUENTIAL
 from suite.record.record import Record
 from suite.record.retry import MAY_PASS, find_retries, may_pass
-from suite.session.planning.stopping import Done, has_control, is_due, is_repeatable, is_spent
 from suite.session.resume import cells_digest
+from suite.session.stopping import Done, has_control, is_due, is_repeatable, is_spent
 from suite.verify.rule import AGAIN, FAILED, WARNING, Problem, Submission
 
 Item = TypeVar("Item")

@@ -15,7 +15,7 @@ from suite.record.bundle import About, Bundle
 from suite.record.record import Record
 from suite.record.retry import last_tries
 from suite.record.text import clean
-from suite.session.planning.eta import is_lean
+from suite.session.eta import is_lean
 from suite.verify.fields import EVERY, OF_LAUNCHES, OF_RUN, OK, RUN, WHOLE, find_fault
 
 #: Grows when a rule is added or judges otherwise.

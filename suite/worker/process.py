@@ -187,7 +187,6 @@ class _Launch:
             resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
     def _measure_peak(self) -> None:
-        """Measure what the device can do, unless the first launches of the cell have it."""
         if self.cell.recipe or self.job.profile or not self.job.plan.lean:
             self.send(progress="peak")
             measure_peaks(self.cell, self.framework, self.device, self.settings, self.team, profiled=self.job.profile)
@@ -245,7 +244,6 @@ class _Launch:
             self.send(part={"settings": self.settings})
 
     def _read_back(self, subject: Subject, training: Any, batch: Any, loader: Any) -> None:
-        """Add the settings as they were applied, by a training after a step."""
         ran = Ran(subject, training, batch, loader, self.settings, self.started)
         self.settings["applied"] = read_back(ran, self.cell)
 
@@ -272,7 +270,6 @@ class _Launch:
         self._ranks(training, {"train": saved.own_step_s})
 
     def _ranks(self, training: Any, own_step_s: dict[str, list[float]]) -> None:
-        """Send what the processes of several devices say together."""
         if self.team:
             self.send(progress="ranks")
             self.send(part={"ranks": self.team.describe(training, self.device, self.settings, own_step_s, self.send)})

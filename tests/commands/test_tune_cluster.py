@@ -26,12 +26,8 @@ class Fake:
     """A host whose launches are a stand-in's."""
 
     def __init__(self, name: str, launcher: Launcher) -> None:
-        self.about, self.launcher, self.data = (
-            HostInfo(name),
-            launcher,
-            dict.fromkeys(("imdb_lstm", "cifar100_cnn"), ""),
-        )
-        self.name, self.hosts = name, [self]
+        self.name, self.about, self.launcher = name, HostInfo(name), launcher
+        self.hosts, self.data = [self], dict.fromkeys(("imdb_lstm", "cifar100_cnn"), "digest")
 
     def prepare(self, workload: str) -> None: ...
 

@@ -43,7 +43,7 @@ ASKED = """
     seen["installable"], seen["itself"] = INSTALLABLE["mxnet"], FRAMEWORK_PACKAGES["mxnet"]
     from suite.doctor import probes
     seen["asked by the doctor"] = list(probes.FRAMEWORKS)
-    from suite.session.planning.eta import _distance
+    from suite.session.eta import _distance
     seen["distance"] = _distance(Cell("imdb_lstm", "mxnet"), Cell("imdb_lstm", "jax"))
 
     from dataclasses import replace

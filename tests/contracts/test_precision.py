@@ -33,7 +33,7 @@ ASKED = """
         seen["on a CPU"] = str(error)
 
     from dataclasses import replace
-    from suite.session.planning.eta import ENDED_EARLY_S, Eta
+    from suite.session.eta import ENDED_EARLY_S, Eta
     seen["guess"] = Eta(Plan(), cpu=True).left_s([(cell, False)]) == ENDED_EARLY_S
     from suite.record.json_schema import json_schema
     seen["schema"] = json_schema()["$defs"]["Cell"]["properties"]["precision"]["enum"]

@@ -97,7 +97,7 @@ ASKED = """
     from suite.report.plots.naming import values_of
     seen["phrase"] = names.phrase("rounding", "stochastic")
     seen["on plots"] = values_of(across.group.rows[-1], ["rounding"])
-    from suite.session.planning.eta import _distance
+    from suite.session.eta import _distance
     seen["distance"] = _distance(cell, usual_cell)
 """
 

@@ -14,8 +14,8 @@ from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import smoke
 from suite.plan.measuring import Plan
 from suite.record.record import Outcome, Record
-from suite.session.formatting import count_launches, duration
-from suite.session.planning.eta import LEAST, Eta, is_lean
+from suite.session.eta import LEAST, Eta, is_lean
+from suite.session.terminal import count_launches, duration
 from tests.published import RUNS
 
 #: How far an estimate may be off.

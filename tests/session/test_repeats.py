@@ -12,7 +12,7 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL, FIRST_LOOK, LEAST_TESTED, REPEAT
 from suite.record.record import Record
 from suite.session.journal import read
-from suite.session.planning.stopping import is_due_again
+from suite.session.stopping import is_due_again
 from tests import records
 from tests.records import replace
 from tests.session.test_stopping import ARGUMENTS, launched
@@ -25,9 +25,9 @@ def find(record):
     return ("other processes took 50 % of the cores",) if {rule} else ()
 readings.find_disturbances = find
 from suite.analysis.rows import disturbed as rows
-from suite.session import formatting
-from suite.session.planning import stopping
-formatting.find_disturbances = rows.find_disturbances = find
+from suite.session import terminal
+from suite.session import stopping
+terminal.find_disturbances = rows.find_disturbances = find
 stopping.is_disturbed = rows.is_disturbed = readings.is_disturbed = lambda record: bool(find(record))
 """
 

@@ -18,10 +18,10 @@ from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.parts.history import Ranks
 from suite.record.record import Outcome, Record
+from suite.session.eta import LEAST, durations
 from suite.session.launches import machine
 from suite.session.launches.machine import LaunchCallbacks, Machine
 from suite.session.launches.settings import Settings
-from suite.session.planning.eta import LEAST, durations
 from suite.session.run import Run
 from tests import records
 from workloads.data.dataset import DataError

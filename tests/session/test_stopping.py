@@ -11,9 +11,9 @@ from suite.analysis.statistics.multiple_testing import standing
 from suite.plan.cell import Cell
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, SEQUENTIAL
 from suite.record.record import Record
-from suite.session.advice import advice
 from suite.session.launches.launcher import drawn_launch
-from suite.session.planning.stopping import Stopping
+from suite.session.opening import advice
+from suite.session.stopping import Stopping
 from tests import records
 from tests.records import replace
 from tests.sessions import Suite, refused

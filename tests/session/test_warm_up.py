@@ -14,9 +14,9 @@ from suite.plan.cell import Cell
 from suite.plan.matrix import smoke
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, WARM_UP, WHOLE_BLOCKS, Plan
 from suite.record.record import Outcome, Record
+from suite.session.eta import Eta
 from suite.session.journal import read
-from suite.session.planning.eta import Eta
-from suite.session.planning.outlook import BUSY_BLOCKS, Cost, Costs, Outlook, TooSlowError, kind_of, warm_up
+from suite.session.outlook import BUSY_BLOCKS, Cost, Costs, Outlook, TooSlowError, kind_of, warm_up
 from tests import records
 from tests.session.test_stopping import ARGUMENTS
 from tests.sessions import Suite, records_of

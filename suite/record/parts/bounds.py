@@ -90,7 +90,6 @@ def _range(name: str) -> tuple[float, float] | None:
 
 
 def _busier(phases: Any, most: float, path: Path) -> Iterator[tuple[Path, float, float, float]]:
-    """The phases in which more cores than there are were in use."""
     for phase, figures in phases.items() if isinstance(phases, dict) else ():
         for name in ("cpu_cores", "other_cpu_cores") if isinstance(figures, dict) else ():
             reading = figures.get(name)

@@ -74,7 +74,6 @@ def describe_processor() -> dict[str, Any]:
 
 
 def _read_first_core() -> dict[str, str]:
-    """The lines of the first core; the others are not read, of which a server has hundreds."""
     info: dict[str, str] = {}
     try:
         with CPUINFO.open(errors="replace") as lines:
@@ -253,7 +252,6 @@ def redact(text: str) -> str:
 
 
 def _home() -> str:
-    """The home folder, or nothing if it is the root directory."""
     try:
         return str(Path.home()).rstrip("/")
     except RuntimeError:  # a user id without a home, as containers have it

@@ -23,8 +23,8 @@ import psutil
 
 from suite.session.engines import Engine
 from suite.session.hosts.remote import HostLostError, Pipe, Remote
-from suite.session.interrupts import REQUESTS
 from suite.session.launches.launch import LaunchError
+from suite.session.terminal import REQUESTS
 
 #: How long a host may take to be given to this run, in seconds: others may use its CPUs or GPUs.
 RESERVE_S = 60.0
@@ -187,7 +187,6 @@ def _answers(address: str) -> None:
 
 @contextlib.contextmanager
 def _handlers_kept() -> Iterator[None]:
-    """Keep the handlers of signals, which Ray replaces."""
     main = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in REQUESTS} if main else {}
     try:

@@ -116,7 +116,6 @@ def own_niceness() -> int:
 
 
 def _files(folder: Path) -> dict[str, str]:
-    """The logs of a launch, and what a profile wrote while there is room, as base64 by the end of their names."""
     files, room = {}, FILES_MOST
     names = sorted(folder.glob("launch.*"), key=lambda path: path.suffix != ".log")
     for path in names:

@@ -183,7 +183,6 @@ class Dispatch:
             self._keep(block, record, begin_s, searching_s)
 
     def _keep(self, block: Block, record: Record, begin_s: float, searching_s: float) -> None:
-        """Write a record to the journal; then its launch is no longer due."""
         with self._changed:
             if self._ending:
                 raise StoppedError

@@ -140,7 +140,6 @@ class MultiHostLaunch:
         return ended
 
     def _judge(self, ended: list[tuple[int, Record | BaseException]]) -> Record:
-        """The record of rank 0 with what the others add, or that of the part which failed first."""
         errors = [result for _, result in ended if isinstance(result, BaseException)]
         for error in errors:
             if not isinstance(error, (StoppedError, LaunchError)):

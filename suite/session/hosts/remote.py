@@ -219,7 +219,6 @@ class Remote:
             self.wire.close()
 
     def _stop(self) -> None:
-        """End the launch that runs there, and wait until it has ended; a host that does not end it is given up."""
         with suppress(HostLostError):
             self.wire.send(json.dumps({"stop": True}))
             until_s = time.monotonic() + STOP_S
@@ -266,7 +265,6 @@ def _raise(name: str, answer: dict[str, Any]) -> None:
 
 
 def _write(files: Any, log: Path) -> None:
-    """Put the files of a launch beside its log; their names say no more than how they end."""
     if not isinstance(files, dict):
         return
     log.parent.mkdir(parents=True, exist_ok=True)

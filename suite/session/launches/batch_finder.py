@@ -120,7 +120,6 @@ def _describe(record: Record) -> Try:
 
 
 def _next(low: int, high: int) -> int:
-    """The batch to try next, or 0 when the search is over."""
     if not high:
         return 2 * low
     if not low:

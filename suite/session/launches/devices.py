@@ -114,7 +114,6 @@ def _build_in(framework: str, python: str) -> tuple[str, bool, str]:
 
 
 def _first(distributions: Iterable[str]) -> str:
-    """The version of the first of these that is installed."""
     for name in distributions:
         try:
             return metadata.version(name)

@@ -74,6 +74,5 @@ def check(cells: Iterable[Cell], device: str, say: Callable[[str], None]) -> Non
 
 
 def _releases(cells: Iterable[Cell]) -> list[tuple[str, str]]:
-    """Each framework and release once; one that is too old is not launched."""
     chosen = dict.fromkeys((cell.framework, cell.release) for cell in cells)
     return [each for each in chosen if not too_old(*each)]

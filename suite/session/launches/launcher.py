@@ -16,11 +16,11 @@ from suite.plan.measuring import WARM_UP, Plan
 from suite.record.job import Job
 from suite.record.parts.environment import machine
 from suite.record.record import Record
-from suite.session.formatting import duration
 from suite.session.launches import batch_finder
 from suite.session.launches.batch_finder import Fit
 from suite.session.launches.machine import HostInfo, LaunchCallbacks
 from suite.session.launches.settings import Settings
+from suite.session.terminal import duration
 from workloads.registry import folder_of
 
 
@@ -111,7 +111,6 @@ class Launcher:
         return self.host.launch(job, log, deadline_s, LaunchCallbacks(state.progress, state.tick))
 
     def _job(self, cell: Cell, number: int, plan: Plan) -> Job:
-        """What a worker is asked for, but for what only some launches need."""
         settings = self.settings
         return Job(
             cell, "", number, self._seed(cell, number), settings.device, plan,
@@ -143,7 +142,6 @@ class Launcher:
         return (folder / f"{cell.id}-launch{number}.checkpoint").absolute()
 
     def _launch_fitting(self, job: Job, start: Callable[[Job], Record]) -> Record:
-        """A launch with the largest batch that fits; the search runs once per cell and run."""
         cell = job.cell
         job = replace(job, memory_limit=job.memory_limit or self.host.about.free_bytes)
         if cell not in self.fits:

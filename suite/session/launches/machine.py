@@ -81,7 +81,6 @@ class Machine:
         self.about = HostInfo("", kind, gpu, batch_finder.free_memory(), devices, driver=self._driver)
 
     def _open(self) -> tuple[list[Gpu], str]:
-        """The GPUs that launches see, and why there are no readings of any."""
         if self.device == "cpu":
             return [], "the run uses the CPU"
         gpus, missing = list[Gpu](), "CUDA_VISIBLE_DEVICES shows no whole device (a MIG slice has no readings here)"
@@ -132,7 +131,6 @@ class Machine:
 
 
 def _hardware(gpus: Sequence[str]) -> str:
-    """The hardware of this machine in words."""
     facts = machine()
     model = ", ".join(f"{name} {facts[name]}" for name in ("family", "model", "stepping") if name in facts)
     processor = f"{facts['cpu']} ({model})" if model else facts["cpu"]

@@ -178,7 +178,6 @@ def interface_of(address: str) -> str:
 
 
 def _addresses() -> dict[str, str]:
-    """The IPv4 address of each network interface of this host, its first."""
     every = psutil.net_if_addrs().items()
     return {
         name: next(each.address for each in addresses if each.family == socket.AF_INET)
@@ -216,7 +215,6 @@ def place(cores: Sequence[int], bind: str, count: int = 0) -> list[int]:
 
 
 def _place(core: int) -> tuple[int, int]:
-    """The socket of a core, and its physical core there."""
     folder = TOPOLOGY / f"cpu{core}" / "topology"
     try:
         return int((folder / "physical_package_id").read_text()), int((folder / "core_id").read_text())

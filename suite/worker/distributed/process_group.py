@@ -187,7 +187,6 @@ class ProcessGroup:
         )  # fmt: skip
 
     def _interface(self, device: str) -> str:
-        """The network interface that the backend was told to take; TensorFlow's ring has addresses instead."""
         name = "NCCL_SOCKET_IFNAME" if device == "cuda" else "GLOO_SOCKET_IFNAME"
         return os.environ.get(name) or self.ranks.interface
 

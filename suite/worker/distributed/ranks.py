@@ -148,7 +148,6 @@ def _others(address: tuple[str, int], token: bytes, world: int) -> list[Connecti
 
 
 def _first(address: tuple[str, int], token: bytes, rank: int) -> Connection:
-    """The connection to rank 0, as soon as that listens."""
     deadline = time.monotonic() + CONNECT_WITHIN_S
     while True:
         try:

@@ -178,7 +178,6 @@ def summary(latencies_s: Sequence[float], **others: Any) -> Inference:
 
 
 def _order(samples: int, count: int, draw: random.Random) -> list[int]:
-    """So many numbers of samples, none of which follows itself."""
     order = [draw.randrange(samples)]
     while len(order) < count:
         step = draw.randrange(1, samples) if samples > 1 else 0
@@ -187,7 +186,6 @@ def _order(samples: int, count: int, draw: random.Random) -> list[int]:
 
 
 def _samples(data: DataSet, length: int | None, seed: int) -> Array:
-    """Some test samples, as a model takes them."""
     inputs, _, count = next(iter(evaluation_batches(data, min(SAMPLES * 4, len(data.test)), length)))
     drawn = random.Random(seed).sample(range(count), min(SAMPLES, count))  # noqa: S311 - no secret is drawn
     return np.ascontiguousarray(inputs[drawn])

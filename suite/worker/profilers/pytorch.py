@@ -153,7 +153,6 @@ def moved_bytes(name: str, arguments: dict[str, Any]) -> int | None:
 
 
 def _tensors(arguments: dict[str, Any]) -> list[tuple[list[int], str]]:
-    """Shapes and types of all tensors among the arguments, those in lists too."""
     found: list[tuple[list[int], str]] = []
     for dims, kind in zip(arguments.get("Input Dims", ()), arguments.get("Input type", ()), strict=False):
         if kind in SIZES and all(isinstance(size, int) for size in dims):
@@ -164,7 +163,6 @@ def _tensors(arguments: dict[str, Any]) -> list[tuple[list[int], str]]:
 
 
 def _count_convolved(images: list[int], kernel: list[int], arguments: dict[str, Any]) -> int:
-    """Elements of a convolution's result; by padding and stride where the profiler tells them."""
     lists = [text for text in arguments.get("Concrete Inputs", ()) if re.fullmatch(r"\[\d+(, \d+)*\]", str(text))]
     numbers = [[int(number) for number in text[1:-1].split(", ")] for text in lists]
     spatial = len(images) - 2

@@ -215,7 +215,6 @@ def _describe(name: str, kind: str) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _kernel(row: xla.Row, whole: xla.Program | None) -> Event:
-    """A kernel on a GPU: by its instruction, by the operation that launched it, or by its own name."""
     _, line, name, start, end, stats = row
     instruction = whole.instructions.get(str(stats.get("hlo_op"))) if whole else None
     category = xla.category_of(instruction, whole) if instruction and whole else OTHER

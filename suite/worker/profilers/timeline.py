@@ -137,7 +137,6 @@ def _key(event: Event) -> tuple[str, str, str, tuple[str, ...]]:
 
 
 def _calls(events: Iterable[Event], on_cuda: bool) -> dict[tuple[str, str, str, tuple[str, ...]], Spent]:
-    """The calls of each operation and what they moved; on CUDA of kernels only."""
     spent: dict[tuple[str, str, str, tuple[str, ...]], Spent] = {}
     for event in events:
         if event.category and not event.continues and (event.device == "cuda" or not on_cuda):
@@ -175,7 +174,6 @@ def _moments(events: list[Event], begin: Nanoseconds, end: Nanoseconds) -> Itera
 
 
 def _gap(running: Iterable[Event], on_cuda: bool) -> Event:
-    """What a moment belongs to in which no operation ran."""
     categories = {event.category for event in running}
     if INPUT in categories:
         return Event("(the step waits for its batch)", 0, 0, "", INPUT)

@@ -162,7 +162,6 @@ def _width(kind: str) -> int:
 
 
 def _arguments(rest: str) -> str:
-    """The text up to the parenthesis that closes an instruction's arguments."""
     depth = 1
     for at, letter in enumerate(rest):
         depth += (letter == "(") - (letter == ")")

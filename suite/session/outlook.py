@@ -12,9 +12,9 @@ from suite.monitor.background import Background, watch
 from suite.plan.cell import AUTO, Cell
 from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, WHOLE_BLOCKS, Plan
 from suite.record.record import Record
-from suite.session.formatting import count_launches, duration
+from suite.session.eta import Eta, is_lean
 from suite.session.launches.batch_finder import Fit
-from suite.session.planning.eta import Eta, is_lean
+from suite.session.terminal import count_launches, duration
 
 #: One of a cell's first launches that time training alone takes the whole evidence too: that share of what a launch
 #: with all phases takes longer.

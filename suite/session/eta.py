@@ -141,7 +141,6 @@ def is_lean(record: Record) -> bool:
 
 
 def _seconds(value: Any) -> float:
-    """A recorded duration; 0 for anything that is none."""
     usable = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < LONGEST_S
     return float(value) if usable else 0.0
 

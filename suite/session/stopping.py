@@ -14,8 +14,8 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import FIRST_LOOK, LEAST_TESTED, REPEAT, REPEATS
 from suite.record.disturbance import is_disturbed
 from suite.record.record import Record
-from suite.session.formatting import duration
 from suite.session.launches.settings import Settings
+from suite.session.terminal import duration
 
 #: Nothing is tested before the first look, so that a block before it may go so far beyond the budget.
 STRETCHED = 1.25
