@@ -37,8 +37,8 @@ from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import description, group
 from suite.worker.launch.applied import Ran, check_release, read_back
+from suite.worker.launch.description import check, classify
 from suite.worker.launch.inference import measure_inference
-from suite.worker.launch.outcome import check, classify
 from suite.worker.launch.phases import measure_phases, shift_spans
 from suite.worker.launch.probe import denormals, measure_peaks, precision_errors
 from suite.worker.launch.training import Saved, follow
@@ -164,7 +164,7 @@ class _Launch:
                     )
                 evidence.last(training, loader, source)
                 if self.job.profile and interfaces.native(self.cell):  # nothing more of it is timed or compared
-                    profiling = import_module("suite.worker.launch.profiling")
+                    profiling = import_module("suite.worker.profilers.profiling")
                     step_s = measured.train.step_s
                     profiling.profile(self.job, training, loader.loader, step_s, self.send, ranks=self.ranks)
         finally:

@@ -27,7 +27,7 @@ stray = subprocess.Popen(['sleep', '600'], start_new_session=True)
 WORKER = """
 import types
 from suite.worker import process as worker
-from suite.worker.launch import outcome as ending
+from suite.worker.launch import description as ending
 stub = types.ModuleType("suite.worker.frameworks.jax.training")
 stub.prepare, stub.out_of_memory = prepare, lambda error: isinstance(error, MemoryError)
 sys.modules[stub.__name__] = stub

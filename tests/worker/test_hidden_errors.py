@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from suite.plan.cell import FRAMEWORKS
-from suite.worker.launch.outcome import classify
+from suite.worker.launch.description import classify
 from tests.launches import JOB
 from workloads.data.cache import folder_of
 
@@ -51,7 +51,7 @@ def test_a_helper_ends_with_what_it_tells(code: str, status: int, words: list[st
 
 def test_the_cause_is_that_of_the_loaders_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch's error begins with where it was caught, and ends with what it was."""
-    monkeypatch.setattr("suite.worker.launch.outcome.shared_memory", lambda: (64_000_000, 1_000_000))
+    monkeypatch.setattr("suite.worker.launch.description.shared_memory", lambda: (64_000_000, 1_000_000))
     text = (
         "Caught RuntimeError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n  File\n{}"
     )

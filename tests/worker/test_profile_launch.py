@@ -12,8 +12,8 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.record.job import Job
-from suite.worker.launch import profiling
-from suite.worker.profilers.table import Recording
+from suite.worker.profilers import profiling as table
+from suite.worker.profilers.profiling import Recording
 from tests.frameworks import needs_frameworks
 from tests.launches import Launches, launched_cells
 from tests.processes import assert_public
@@ -85,24 +85,24 @@ def test_a_profile_says_where_the_time_of_a_step_goes(launches: Launches, worklo
 def test_a_profiler_that_fails_costs_the_launch_nothing_but_the_profile(capsys: pytest.CaptureFixture[str]) -> None:
     sent: list[dict[str, Any]] = []
     job = Job(Cell("cifar100_cnn", "pytorch"), "", profile=True)
-    profiling.profile(job, None, iter(()), 0.1, lambda **message: sent.append(message))
+    table.profile(job, None, iter(()), 0.1, lambda **message: sent.append(message))
     assert sent == [{"progress": "profile"}]
     assert "Traceback" in capsys.readouterr().err
 
 
 def test_a_large_trace_is_kept_for_the_first_launch_only(tmp_path: Path) -> None:
-    large = Recording([], trace=b"x" * (profiling.LARGE_BYTES + 1), extra={"code.gz": b"code"})
+    large = Recording([], trace=b"x" * (table.LARGE_BYTES + 1), extra={"code.gz": b"code"})
     job = Job(Cell("cifar100_cnn", "jax"), "", traces=str(tmp_path / "a-launch0"))
-    assert profiling.keep_files(job, large, tmp_path, large.extra) == (
+    assert table.keep_files(job, large, tmp_path, large.extra) == (
         "a-launch0.trace.json.gz",
         ("a-launch0.code.gz",),
     )
     later = replace(job, launch=1, traces=str(tmp_path / "a-launch1"))
-    assert profiling.keep_files(later, large, tmp_path, {}) == ("", ())
-    assert profiling.keep_files(later, Recording([], b"small"), tmp_path, {})[0] == "a-launch1.trace.json.gz"
-    assert profiling.keep_files(replace(job, traces=""), large, tmp_path, {}) == ("", ())
+    assert table.keep_files(later, large, tmp_path, {}) == ("", ())
+    assert table.keep_files(later, Recording([], b"small"), tmp_path, {})[0] == "a-launch1.trace.json.gz"
+    assert table.keep_files(replace(job, traces=""), large, tmp_path, {}) == ("", ())
 
 
 @pytest.mark.parametrize(("timed_s", "steps"), [(5.0, 2), (0.1, 3), (0.001, 10)])
 def test_the_number_of_steps_keeps_a_profile_short(timed_s: float, steps: int) -> None:
-    assert profiling.steps_for(timed_s) == steps
+    assert table.steps_for(timed_s) == steps

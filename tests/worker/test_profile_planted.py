@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from suite.record.parts.profile import Profile
-from suite.worker.launch.profiling import training_loop
-from suite.worker.profilers.table import profile_of
+from suite.worker.profilers.profiling import profile_of, training_loop
 from tests import frameworks
 from workloads.spec import specification
 

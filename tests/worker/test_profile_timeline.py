@@ -8,7 +8,7 @@ import json
 import pytest
 
 from suite.record.parts.profile import Profile
-from suite.worker.profilers.table import Recording, chrome_trace, profile_of, shorten
+from suite.worker.profilers.profiling import Recording, chrome_trace, profile_of, shorten
 from suite.worker.profilers.timeline import IDLE, INPUT, OVERHEAD, STEPS, Event, pieces, shares
 
 

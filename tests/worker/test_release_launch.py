@@ -10,7 +10,7 @@ import pytest
 from suite.plan.cell import Cell
 from suite.record.job import Job
 from suite.worker.launch.applied import NotAppliedError, check_release
-from suite.worker.launch.outcome import classify
+from suite.worker.launch.description import classify
 
 CELL = Cell("imdb_lstm", "pytorch", release="2.13.0")
 

@@ -27,7 +27,7 @@ from suite.session.launches import machine
 from suite.session.launches.launch import launch
 from suite.worker.interfaces import tools
 from suite.worker.launch import training as training_loop
-from suite.worker.launch.outcome import check
+from suite.worker.launch.description import check
 from suite.worker.launch.training import Saved, follow
 from suite.worker.loaders import CountingLoader
 from tests.frameworks import data, narrow, needs_frameworks, training

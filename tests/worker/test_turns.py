@@ -16,8 +16,8 @@ from suite.plan.measuring import PHASES, Plan
 from suite.record.record import Phase
 from suite.worker.frameworks import RecompiledError
 from suite.worker.launch import phases
+from suite.worker.launch.description import DivergedError
 from suite.worker.launch.measure import Series, in_order
-from suite.worker.launch.outcome import DivergedError
 
 PLAN = Plan(min_window_s=1.0, windows=10, max_warmup_s=20.0)
 

@@ -10,7 +10,7 @@ import pytest
 
 from suite.plan.cell import KERNELS_OF, Cell
 from suite.record.job import Job
-from suite.worker.launch.outcome import classify
+from suite.worker.launch.description import classify
 from tests.frameworks import batches, distance, each_framework, framework_of, module, narrow, needs_frameworks, training
 from workloads.spec import Numbers, UnavailableKernelError, specification
 

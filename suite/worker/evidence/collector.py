@@ -39,8 +39,8 @@ from suite.worker.evidence.replay import FP16_STEPS, LAST_STEPS, Replay
 from suite.worker.evidence.scored import Again
 from suite.worker.evidence.subject import Subject
 from suite.worker.frameworks import UnsupportedError
+from suite.worker.launch.description import check
 from suite.worker.launch.inference import Answers
-from suite.worker.launch.outcome import check
 from suite.worker.loaders import CountingLoader
 from workloads.data.augment import Batches, batches_digest
 from workloads.data.dataset import Array

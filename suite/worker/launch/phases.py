@@ -19,8 +19,8 @@ from suite.record.parts.history import Ledger
 from suite.record.record import Phase, Window
 from suite.worker.distributed.ranks import ALONE, Ranks
 from suite.worker.frameworks import RecompiledError
+from suite.worker.launch.description import check
 from suite.worker.launch.measure import Say, Series, Steps, in_order
-from suite.worker.launch.outcome import check
 
 HELD_BATCHES = 4  # batches that the compute phase keeps on the device and takes in turn
 

@@ -116,12 +116,12 @@ def measure_peaks(
     if team:
         team.add_up(settings, "peak_flops_per_s", device)
     if profiled:
-        from suite.worker.launch import profiling
+        from suite.worker.profilers import profiling as table
 
         try:
             if team:
                 team.ranks.barrier()  # all at once, since devices of a CPU share its memory
-            settings["peak_bytes_per_s"] = profiling.peak_bytes_per_s(cell.framework, device)
+            settings["peak_bytes_per_s"] = table.peak_bytes_per_s(cell.framework, device)
         except Exception:
             traceback.print_exc()
         if team:

@@ -25,7 +25,7 @@ from suite.record.parts.history import Epoch, Ledger, TrainingHistory
 from suite.record.record import Phase, Window
 from suite.worker.distributed.process_group import ProcessGroup
 from suite.worker.distributed.ranks import ALONE, Ranks
-from suite.worker.launch.outcome import DivergedError
+from suite.worker.launch.description import DivergedError
 from workloads.data.augment import Batches, evaluation_batches
 from workloads.data.dataset import Array, DataSet
 from workloads.recipes import Recipe

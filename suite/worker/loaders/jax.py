@@ -16,8 +16,7 @@ from absl import flags
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.loaders import Delivery, describe, refuse, refuse_own, tuned_workers
-from suite.worker.loaders.dali import Dali
+from suite.worker.loaders import Dali, Delivery, describe, refuse, refuse_own, tuned_workers
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
 

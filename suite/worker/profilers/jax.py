@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from suite.worker.profilers import rules, xla
-from suite.worker.profilers.table import Recording, chrome_trace
+from suite.worker.profilers.profiling import Recording, chrome_trace
 from suite.worker.profilers.timeline import OTHER, Event, nvtx_range
 
 Loop = Callable[[int], None]

@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from suite.record.parts.profile import SPLIT
 from suite.worker.profilers import onednn, rules
-from suite.worker.profilers.table import Recording
+from suite.worker.profilers.profiling import Recording
 from suite.worker.profilers.timeline import BACKWARD, FORWARD, INPUT, LOADING, OVERHEAD, STEPS, UPDATE, Event
 
 Loop = Callable[[int], None]

@@ -17,7 +17,7 @@ import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from suite.worker.profilers import rules, xla
-from suite.worker.profilers.table import Recording, chrome_trace
+from suite.worker.profilers.profiling import Recording, chrome_trace
 from suite.worker.profilers.timeline import OTHER, OVERHEAD, Event, nvtx_range
 
 Loop = Callable[[int], None]

@@ -14,7 +14,7 @@ from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import SCHEMA, Record
 from suite.worker.distributed.ranks import ALONE, Ranks
-from suite.worker.launch.outcome import classify
+from suite.worker.launch.description import classify
 from suite.worker.process import _Launch
 from tests.frameworks import framework_of, switches_restored
 from workloads.data import cache as caches
