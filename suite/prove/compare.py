@@ -17,6 +17,8 @@ from workloads.data.dataset import Array
 #: At a larger scale, by how many times a change of all weights by a few roundings the answers may differ; and how much
 #: of them that may be, above which nothing is compared there.
 AMPLIFIED, CHAOTIC = 10.0, 1e-3
+#: How far the share of a sample's right positions may be off: frameworks divide two integers in float32 or in float64.
+SHARE_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,16 @@ def _compare_answers(
     """The losses of some samples, and which answers are right, by the samples' labels and by the likeliest."""
     gap = distance(one["after"], other["after"], np.sqrt(one["after"].size))  # losses of a sure model are rounding
     for answers, labels in (("right", "their labels"), ("likeliest", "the likeliest labels")) if gap <= bound else ():
-        if answers in one and answers in other and distance(one[answers], other[answers]) > TOLERANCE:
-            count = np.count_nonzero(np.abs(one[answers] - other[answers]) > TOLERANCE)
+        if answers in one and answers in other and (count := _count_differing(one[answers], other[answers])):
             return Check(name, False, None, f"whether {count} of {len(one[answers])} samples are right, by {labels}")
     return _check(name, gap, bound=bound)
+
+
+def _count_differing(one: Array, other: Array) -> int:
+    """Samples whose answers, or shares of right positions, are not the same; all if the shapes differ."""
+    if one.shape != other.shape:
+        return len(one)
+    return int(np.count_nonzero(~(np.abs(one - 1.0 * other) <= SHARE_ROUNDING)))
 
 
 def _compare_at_scale(name: str, pair: Pair) -> Check:

@@ -110,6 +110,15 @@ def test_right_answers_are_compared(group: str, answers: str) -> None:
     assert compared(numbers("pytorch"), other)[name].same is False
 
 
+def test_shares_of_right_positions_may_be_divided_in_float32() -> None:
+    """As two integers are in PyTorch, in a float64 model too; one position more is a difference."""
+    share = np.array([1, 2, 5, 3, 3, 1, 4, 7]) / 7
+    one, rounded = (numbers(f, evaluation__right=s) for f, s in (("jax", share), ("pytorch", np.float32(share))))
+    assert compared(one, rounded)["evaluation"].same
+    assert compared(one, numbers("pytorch", evaluation__right=share + 1e-5))["evaluation"].same is False
+    assert compared(one, numbers("pytorch", evaluation__right=share * np.nan))["evaluation"].same is False
+
+
 def test_what_is_enlarged() -> None:
     """Numbers, but no state's own kernel; and texts get padding where the others have theirs."""
     lstm = {

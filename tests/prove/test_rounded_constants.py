@@ -102,6 +102,19 @@ def test_a_port_whose_constants_keras_rounds_is_the_same_but_for_them() -> None:
     assert all(np.abs(one.arrays[f"gradients/{name}"]).max() < 1e-15 for name in gradients)
 
 
+def test_rounding_is_measured_before_a_pass_moves_running_statistics(folder: Path) -> None:
+    replace(
+        folder / "spec.py",
+        '            Tensor("logits/k',
+        """            Tensor("norm/scale", (self.hidden,), offset=1.0),
+            Tensor("norm/bias", (self.hidden,)),
+            Tensor("logits/k""",
+    )
+    layers = 'layers.Rescaling(1 / 3, dtype=dtype), layers.BatchNormalization(name="norm", dtype=dtype),'
+    replace(folder / "tensorflow.py", "layers.Dropout(", f"{layers} layers.Dropout(")
+    assert 1e-9 < numbers_of("tensorflow", folder)[0].facts["rounding"] < 1e-6
+
+
 DOUBLED = "def loss(model, x, labels):\n    return 2.5 * F.cross_entropy(model(x), labels.long())\n\n\ndef build("
 SOFTMAX = 'name="logits", activation="softmax"'
 

@@ -203,8 +203,9 @@ class _Stages:
     def find_rounding(self, batches: list[Batch]) -> float:
         """How far rounded constants move logits and losses, relative; called where they are rounded."""
         training = self._training(dropout=False)
-        numbers = _flat(training.logits(training.put(batches[0]))), self._evaluate(training, batches[-1])[0]
-        exact = self.arrays.get("logits"), self.arrays.get("evaluation/start")
+        start = self._evaluate(training, batches[-1])[0]  # first: a pass in training moves running statistics
+        numbers = start, _flat(training.logits(training.put(batches[0])))
+        exact = self.arrays.get("evaluation/start"), self.arrays.get("logits")
         pairs = [(a, b) for a, b in zip(numbers, exact, strict=True) if b is not None and a.shape == b.shape]
         return max((float(np.linalg.norm(a - b) / (np.linalg.norm(b) or 1.0)) for a, b in pairs), default=0.0)
 
