@@ -13,9 +13,7 @@ from framework_training_suite import entry
 from suite.doctor.checks import BAD, MARKS, NOTE, OK, WARNING, Finding, data, frameworks, gpus, host, launching
 from suite.doctor.probes import ANSWER_WITHIN_S, Installed, ask_all, installation
 from suite.plan.cell import FRAMEWORKS
-from suite.plan.command.choice import one_of
-from suite.plan.command.common import DATA_DIR, add, command_parser
-from suite.plan.command.duration import duration
+from suite.plan.command.common import DATA_DIR, add, command_parser, duration, one_of
 from suite.record.parts.environment import machine
 from workloads.data.progress import waiting
 

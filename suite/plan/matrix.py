@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from framework_training_suite import CommandError
 from suite.catalog.devices import has_gpu
 from suite.catalog.suggest import unknown
 from suite.plan.cell import (
@@ -58,7 +59,7 @@ class Matrix:
 CELLS_MOST, LAUNCHES_MOST = 10_000, 100_000
 
 
-class MatrixError(ValueError):
+class MatrixError(CommandError, ValueError):
     """A wrong choice of cells; the message says what is allowed."""
 
 

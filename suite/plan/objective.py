@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from suite.catalog.suggest import unknown
-from suite.plan.command.duration import duration
+from suite.plan.command.common import duration
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import MARGIN
 

@@ -18,7 +18,7 @@ from suite.plan.settings.frameworks import interpreter_variable, too_old
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.releases.environments import Environment, build, find
-from suite.releases.locks import read_lock
+from suite.releases.uv import read_lock
 
 Ask = Callable[[str], str]
 Say = Callable[[str], None]
@@ -37,7 +37,7 @@ def rebuild(
 
     Without a folder, the one in the cache is taken. ``runs`` are the descriptions of the stored runs. What differs from
     the stored lock is said. Raises `LoadError` if nothing is built and no folder given, or if the user does not agree,
-    and `suite.releases.tools.ReleaseError`.
+    and `suite.releases.uv.ReleaseError`.
     """
     wanted: list[tuple[str, str, str]] = []
     for framework, release in dict.fromkeys((cell.framework, cell.release) for cell in stored):

@@ -12,7 +12,6 @@ from suite.analysis.options import MARGIN_OPTION, PRICE_HOUR, PRICE_KWH, STORAGE
 from suite.catalog.devices import has_gpu
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
-from suite.plan.command.choice import one_of
 from suite.plan.command.common import (
     DATA,
     DATA_DIR,
@@ -32,6 +31,7 @@ from suite.plan.command.common import (
     check_numbers,
     command_parser,
     join_values,
+    one_of,
 )  # fmt: skip
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.measuring import LEAST_TESTED

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from framework_training_suite import entry
-from suite.plan.command.choice import one_of
-from suite.plan.command.common import command_parser
+from suite.plan.command.common import command_parser, one_of
 from suite.plan.schema import SchemaError, decode
 from suite.record.text import clean
 from suite.verify.rule import FAILED, WARNING, Answer

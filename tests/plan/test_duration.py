@@ -10,7 +10,7 @@ import pytest
 from suite.bisect import __main__ as bisect
 from suite.doctor import __main__ as doctor
 from suite.plan.command import common
-from suite.plan.command.duration import duration
+from suite.plan.command.common import duration
 from suite.plan.objective import Budget, budget
 from suite.tune import options as tune
 

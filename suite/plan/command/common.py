@@ -8,19 +8,46 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterable
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import update_wrapper
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
+from framework_training_suite import entry
 from suite.catalog import devices, phases
 from suite.catalog.settings import SETTINGS
-from suite.plan.command.choice import one_of
-from suite.plan.command.duration import duration
+from suite.catalog.suggest import unknown
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import LONGEST_S, LONGEST_TRAINING_S, WHOLE_BLOCKS
 from suite.plan.measuring import PHASES as DEFAULT_PHASES
 from suite.plan.settings.strategies import TRUSTED
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_TIME = re.compile(r"([0-9]{1,9}|[0-9]{0,9}\.[0-9]{1,9})\s*(s|m|min|h|)")
+
+
+def duration(text: str) -> float:
+    """The seconds of ``90s``, ``2m``, ``10min``, ``1.5h`` or plain ``90``, for argparse's ``type``."""
+    match = _TIME.fullmatch(text.strip())
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write seconds, or such as 90s, 10min or 1.5h")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def one_of(what: str, choices: Iterable[str]) -> Callable[[str], str]:
+    """A function that returns its text if it is one of the choices; else the error suggests the nearest one."""
+    names = tuple(choices)
+
+    def value(text: str) -> str:
+        if text not in names:
+            raise argparse.ArgumentTypeError(unknown(what, text, names))
+        return text
+
+    return value
+
 
 #: Where runs keep their journals, unless the command line says otherwise.
 JOURNALS = Path("results/journals")
@@ -143,6 +170,36 @@ def command_parser(command: str, description: str | None, epilog: str = "") -> a
         prog=f"python -m {command}", description=description, epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
+
+
+class Command(Protocol):
+    def __call__(self, arguments: Sequence[str] | None = None) -> int: ...
+
+
+def command(
+    name: str, description: str | None, epilog: str, *options: Option | str, then: str = ""
+) -> Callable[[Callable[[argparse.Namespace], int]], Command]:
+    """Makes a command of a function that takes the parsed options, and returns the exit status.
+
+    A text among the ``options`` begins a group with that title. The function imports what takes long by itself, so that
+    what is mistyped is answered at once. Errors, Ctrl-C and ``then`` are those of `framework_training_suite.entry`.
+    """
+
+    def decorate(run: Callable[[argparse.Namespace], int]) -> Command:
+        def main(arguments: Sequence[str] | None = None) -> int:
+            parser = command_parser(name, description, epilog)
+            to: Any = parser
+            for each in options:
+                if isinstance(each, str):
+                    to = parser.add_argument_group(each)
+                else:
+                    add(to.add_argument, each)
+            arguments = sys.argv[1:] if arguments is None else arguments
+            return run(parser.parse_args(arguments, argparse.Namespace(arguments=arguments)))
+
+        return entry(then)(update_wrapper(main, run))
+
+    return decorate
 
 
 def check_numbers(options: argparse.Namespace, positive: Iterable[tuple[str, str]] = ()) -> None:
