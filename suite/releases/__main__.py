@@ -36,8 +36,9 @@ exit status: 0; 2 for wrong usage, or where something cannot be built or removed
     "suite.releases", __doc__, EPILOG,
     option("framework", nargs="?", type=one_of("framework", FRAMEWORKS), metavar="FRAMEWORK",
            help=", ".join(FRAMEWORKS)),
-    option("--build", metavar="LIST", help="build these, where they are not built yet, such as 0.9.2,newest"),
-    option("--remove", metavar="LIST", help="remove these, such as 0.9.2 or jax=0.9.2"),
+    option("--build", metavar="LIST",
+           help="build these, where they are not built yet, such as 0.9.2,newest or jax=0.9.2"),
+    option("--remove", metavar="LIST", help="remove these, such as 0.9.2,newest or jax=0.9.2"),
     then="what was built before is kept",
 )  # fmt: skip
 def main(options: argparse.Namespace) -> int:

@@ -80,7 +80,7 @@ def program() -> str:
 
 def run(what: str, *words: str) -> None:
     """Run uv to its end, to build ``what``. Raises `ReleaseError` with what went wrong."""
-    command = [program(), *words, "--quiet", "--no-python-downloads"]
+    command = [program(), "--quiet", "--no-python-downloads", *words]
     if sys.platform == "linux":
         command = [sys.executable, "-I", "-S", "-c", _BOUND, *command]
     done = subprocess.run(

@@ -36,11 +36,12 @@ ASKED = """
 
     from suite.plan.settings.frameworks import variables_of
     from suite.session.launches.devices import BUILDS, find_build
-    from suite.reproduce.install import FRAMEWORK_PACKAGES, INSTALLABLE
+    from suite.reproduce.install import INSTALLABLE
+    from suite.catalog import frameworks as declared
     seen["variables"], seen["build"] = variables_of(several), [BUILDS["mxnet"][0], *find_build("mxnet")]
     from suite.record.parts.environment import select_variables
     seen["recorded"] = select_variables({"MXNET_OMP_MAX_THREADS": "1", "MXNET_HOME": "/home/ada", "MX_OTHER": "1"})
-    seen["installable"], seen["itself"] = INSTALLABLE["mxnet"], FRAMEWORK_PACKAGES["mxnet"]
+    seen["installable"], seen["itself"] = INSTALLABLE["mxnet"], declared.FRAMEWORKS["mxnet"].distributions
     from suite.doctor import probes
     seen["asked by the doctor"] = list(probes.FRAMEWORKS)
     from suite.session.planning.eta import _distance

@@ -21,7 +21,7 @@ MINOR = sys.version_info.minor
 STAND_IN = """#!{python} -I
 import json, os, signal, sys, time
 from pathlib import Path
-word, *rest = sys.argv[2:] if sys.argv[1] == "pip" else sys.argv[1:]
+word, *rest = sys.argv[4:] if sys.argv[3] == "pip" else sys.argv[3:]
 fails = json.loads(os.environ.get("FAILS", "{{}}"))
 option = lambda name: rest[rest.index(f"--{{name}}") + 1]
 if word in fails:
