@@ -8,18 +8,8 @@ import sys
 from suite.analysis.options import STORAGE_FOLDER
 from suite.analysis.rows.wording import percent
 from suite.plan.cell import SIZES
-from suite.plan.command.common import (
-    DATA,
-    DATA_DIR,
-    DEVICE,
-    JOURNAL_FOLDER,
-    MIN_WINDOW,
-    RESUME,
-    SEED,
-    WORKLOADS,
-    command,
-    option,
-)  # fmt: skip
+from suite.plan.command import common
+from suite.plan.command.common import command, option
 
 EPILOG = """\
 The good and the bad release are measured in blocks until the bad one is decidedly slower. Then each middle is measured
@@ -49,7 +39,8 @@ on; 130 interrupted
            help="of any wrong decision in the whole search (default: 5)"),
     option("--why", action="store_true", help="profile the launches, and say what changed"),
     option("--size", choices=SIZES, help="of the workload (default: that of the cell)"),
-    WORKLOADS, MIN_WINDOW, DATA, DATA_DIR, DEVICE, SEED, RESUME, JOURNAL_FOLDER, STORAGE_FOLDER,
+    common.WORKLOADS, common.MIN_WINDOW, common.DATA, common.DATA_DIR, common.DEVICE, common.SEED, common.RESUME,
+    common.JOURNAL_FOLDER, STORAGE_FOLDER,
     then="continue with the same options and --resume",
 )  # fmt: skip
 def main(options: argparse.Namespace) -> int:

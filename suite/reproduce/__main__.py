@@ -7,17 +7,8 @@ import sys
 from pathlib import Path
 
 from suite.analysis.options import MARGIN_OPTION, RUNS, STORAGE_FOLDER
-from suite.plan.command.common import (
-    DATA_DIR,
-    DEVICE,
-    DEVICES,
-    JOURNAL_FOLDER,
-    LAUNCHES,
-    TRUSTED_NETWORK,
-    WORKLOADS,
-    command,
-    option,
-)  # fmt: skip
+from suite.plan.command import common
+from suite.plan.command.common import command, option
 
 EPILOG = """\
 Workload, seed, windows and device are those of the stored run. Differences in the machine and in versions are listed.
@@ -41,15 +32,15 @@ exit status: 0 all reproduced, 1 not all, 2 unusable input, 3 nothing differs bu
     "suite.reproduce", __doc__, EPILOG,
     RUNS.but(metavar="RESULT", nargs="+"),
     option("-k", metavar="TEXT", default="", help="only cells whose id contains this text"),
-    WORKLOADS,
-    LAUNCHES.but(help="per cell (default: as many as are stored)"),
+    common.WORKLOADS,
+    common.LAUNCHES.but(help="per cell (default: as many as are stored)"),
     MARGIN_OPTION,
-    DATA_DIR,
-    DEVICE.but(default=None, help=f"{', '.join(DEVICES[1:])}, or auto (default: the stored run's)"),
-    TRUSTED_NETWORK,
+    common.DATA_DIR,
+    common.DEVICE.but(default=None, help=f"{', '.join(common.DEVICES[1:])}, or auto (default: the stored run's)"),
+    common.TRUSTED_NETWORK,
     option("--install", type=Path, metavar="DIR", help="first build environments with the stored versions there"),
     option("--yes", action="store_true", help="with --install: install without asking"),
-    JOURNAL_FOLDER,
+    common.JOURNAL_FOLDER,
     STORAGE_FOLDER,
     then="what was measured is in the newest journal",
 )  # fmt: skip

@@ -143,7 +143,7 @@ def _shapes(cells: Sequence[Cell], stored: Stored, rerun: Stored) -> dict[Cell, 
     alike: dict[Cell, list[Cell]] = {}
     for cell in cells:
         alike.setdefault(cell.but(framework=FRAMEWORKS[0]), []).append(cell)
-    verdicts = {}
+    verdicts: dict[Cell, Verdict] = {}
     for group in alike.values():
         moved = [words for pair in combinations(group, 2) if (words := _ratio_change(pair, stored, rerun))]
         if len(group) < 2:

@@ -24,10 +24,10 @@ ASKED = """
     from suite.catalog.settings import SETTINGS
     from suite.plan.matrix import matrix
     from suite.plan.sweeps.sweep import parse_values, swept, usual
-    from suite.tune.options import parser
+    from suite.tune.__main__ import main as tune
     seen["option"] = SETTINGS["framework"].help
     seen["modes"] = SETTINGS["compile"].help
-    seen["help of tune"] = parser().format_help()
+    seen["help of tune"] = tune.parser().format_help()
     seen["sweep"] = [cell.id for cell in swept(usual(gpu=False), {"batch": (8,)}).cells]
     seen["asked for"] = [c.id for c in swept(usual(gpu=False), {"framework": parse_values("framework", "mxnet")}).cells]
     seen["matrix"] = [cell.framework for cell in matrix("smoke").cells]

@@ -22,9 +22,9 @@ ASKED = """
     from suite.plan.cell import Cell, CellError
 
     from suite.compare.options import parse
-    from suite.tune.options import parser
+    from suite.tune.__main__ import main as tune
     seen["help of compare"] = printed(lambda: parse(["--help"]))
-    seen["help of tune"] = parser().format_help()
+    seen["help of tune"] = tune.parser().format_help()
     seen["help of pytest"] = printed(lambda: pytest.main(["-p", "suite.plugin", "--help"]))
 
     from suite.plan.sweeps.sweep import describe_axes, name, parse_values, swept, usual

@@ -12,9 +12,9 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, cast
 
 from framework_training_suite import entry
 from suite.catalog import devices, phases
@@ -51,6 +51,8 @@ def one_of(what: str, choices: Iterable[str]) -> Callable[[str], str]:
 
 #: Where runs keep their journals, unless the command line says otherwise.
 JOURNALS = Path("results/journals")
+#: Where the answers and plots of searches go.
+ANSWERS = Path("results/tune")
 
 #: What ``--resume`` without a value stands for: the run that fits best.
 LATEST = "latest"
@@ -164,15 +166,29 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {' '.join(line.split())}; see --help\n")
 
 
-def command_parser(command: str, description: str | None, epilog: str = "") -> argparse.ArgumentParser:
-    """The parser of ``python -m COMMAND``, which answers wrong usage in one line."""
-    return _Parser(
+def command_parser(
+    command: str, description: str | None, epilog: str = "", *options: Option | str
+) -> argparse.ArgumentParser:
+    """The parser of ``python -m COMMAND``, which answers wrong usage in one line.
+
+    A text among the ``options`` begins a group with that title.
+    """
+    parser = _Parser(
         prog=f"python -m {command}", description=description, epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
+    to: Any = parser
+    for each in options:
+        if isinstance(each, str):
+            to = parser.add_argument_group(each)
+        else:
+            add(to.add_argument, each)
+    return parser
 
 
 class Command(Protocol):
+    parser: Callable[[], argparse.ArgumentParser]
+
     def __call__(self, arguments: Sequence[str] | None = None) -> int: ...
 
 
@@ -181,23 +197,18 @@ def command(
 ) -> Callable[[Callable[[argparse.Namespace], int]], Command]:
     """Makes a command of a function that takes the parsed options, and returns the exit status.
 
-    A text among the ``options`` begins a group with that title. The function imports what takes long by itself, so that
-    what is mistyped is answered at once. Errors, Ctrl-C and ``then`` are those of `framework_training_suite.entry`.
+    The function imports what takes long by itself, so that what is mistyped is answered at once. Options are those of
+    `command_parser`; errors, Ctrl-C and ``then`` are those of `framework_training_suite.entry`.
     """
 
     def decorate(run: Callable[[argparse.Namespace], int]) -> Command:
         def main(arguments: Sequence[str] | None = None) -> int:
-            parser = command_parser(name, description, epilog)
-            to: Any = parser
-            for each in options:
-                if isinstance(each, str):
-                    to = parser.add_argument_group(each)
-                else:
-                    add(to.add_argument, each)
-            arguments = sys.argv[1:] if arguments is None else arguments
-            return run(parser.parse_args(arguments, argparse.Namespace(arguments=arguments)))
+            typed = argparse.Namespace(arguments=sys.argv[1:] if arguments is None else arguments)
+            return run(made.parser().parse_args(typed.arguments, typed))
 
-        return entry(then)(update_wrapper(main, run))
+        made: Any = entry(then)(update_wrapper(main, run))
+        made.parser = partial(command_parser, name, description, epilog, *options)
+        return cast(Command, made)
 
     return decorate
 
