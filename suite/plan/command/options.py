@@ -41,7 +41,7 @@ from suite.plan.command.common import add as add_options
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, Plan
 from suite.plan.objective import budget
-from suite.plan.sweeps.named import union_of_names
+from suite.plan.sweeps.files import union_of_names
 from suite.plan.sweeps.sweep import AXES, parse_axes, swept, usual
 from workloads import registry
 from workloads.spec import TARGET_MOST
