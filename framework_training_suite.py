@@ -34,8 +34,8 @@ MEASURING = ("msgspec", "numpy", "pandas", "psutil", "pytest_benchmark", "rich",
 #: Environments of a checkout that may have all of them: README's, and those of `tox run -m bench`.
 CONTROLLERS = (".venv", ".tox/bench", ".tox/bench-cuda")
 
-#: The exit status of an interrupted command, and of one whose output cannot be written.
-INTERRUPTED, UNWRITTEN = 130, 2
+#: The exit status of an interrupted command, of one that an error ends, and of one whose output cannot be written.
+INTERRUPTED, FAILED, UNWRITTEN = 130, 2, 2
 
 Arguments = ParamSpec("Arguments")
 
@@ -57,8 +57,12 @@ class Output(io.FileIO):
         return len(data)
 
 
+class CommandError(Exception):
+    """An error of the user's input or machine: its message is the one line with which a command ends."""
+
+
 def entry(then: str = "") -> Callable[[Callable[Arguments, int]], Callable[Arguments, int]]:
-    """Decorates the ``main`` of a command, so that all end alike: interrupted, without a reader, on a full disk.
+    """Decorates the ``main`` of a command, so that all end alike: by an error, interrupted, without a reader.
 
     ``then`` is said after an interruption: what is kept, or how to go on.
     """
@@ -77,6 +81,11 @@ def entry(then: str = "") -> Callable[[Callable[Arguments, int]], Callable[Argum
             except KeyboardInterrupt:
                 print(f"{name}: interrupted{then and '; '}{then}", file=sys.stderr)  # noqa: T201
                 status = INTERRUPTED
+            except (CommandError, OSError) as problem:
+                from suite.record.text import clean
+
+                print(f"{name}: {clean(problem, 1000)}", file=sys.stderr)  # noqa: T201
+                status = FAILED
             finally:
                 restore()
                 error = _flush(outputs)

@@ -36,8 +36,7 @@ from suite.report.tables.accuracy import rows as trained_rows
 from suite.report.tables.curves import speed_ups
 from suite.report.tables.frame import table
 from suite.report.tables.tidy import launch_frame
-from suite.reproduce.__main__ import by_cell
-from suite.reproduce.verdicts import judge
+from suite.reproduce.verdicts import by_cell, judge
 
 #: Values by field; those that are missing or empty are left out. And fields by row, by axis.
 Fields = dict[str, Any]

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from framework_training_suite import CommandError
 from workloads.faults import FAULTS, describe_fault
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ FRAMEWORK_FILES = ("pytorch", "tensorflow", "jax")
 _FOLDERS: dict[str, Path] = {}
 
 
-class RegistryError(ValueError):
+class RegistryError(CommandError, ValueError):
     """A folder that is no workload; one line that names the way out."""
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import special
 
+from framework_training_suite import CommandError
 from suite.analysis.statistics.inference import LEVEL, Paired
 from suite.analysis.statistics.sequential import DESIGN, PRIOR, Design, boundaries, sequential_p
 from suite.plan.measuring import MARGIN
@@ -31,7 +32,7 @@ Measure = Callable[[Sequence[int], int], Rates]
 ENDS, MIDDLE, NEIGHBOURS = "ends", "middle", "neighbours"
 
 
-class SearchError(RuntimeError):
+class SearchError(CommandError, RuntimeError):
     """The search cannot go on; one line that says why."""
 
 

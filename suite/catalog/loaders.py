@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from framework_training_suite import CommandError
 from suite.catalog.suggest import unknown
 
 LOADERS = ("naive", "workers", "tuned", "resident", "dali")
@@ -23,7 +24,7 @@ LOADER_SWITCHES = {
 Natural = Annotated[int, Meta(ge=0)]
 
 
-class CellError(ValueError):
+class CellError(CommandError, ValueError):
     """An invalid setting of a cell; the message lists the valid ones."""
 
 

@@ -10,8 +10,7 @@ from suite.analysis.options import EXTRAS, MARGIN_OPTION, PRICE_HOUR, PRICE_KWH,
 from suite.analysis.rows.axes import AXES
 from suite.catalog.suggest import unknown
 from suite.plan.cell import FRAMEWORKS
-from suite.plan.command.choice import one_of
-from suite.plan.command.common import add, command_parser
+from suite.plan.command.common import add, command_parser, one_of
 
 FORMATS = ("terminal", "markdown", "json", "html")
 

@@ -9,13 +9,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from framework_training_suite import entry
 from suite.doctor.checks import BAD, MARKS, NOTE, OK, WARNING, Finding, data, frameworks, gpus, host, launching
 from suite.doctor.probes import ANSWER_WITHIN_S, Installed, ask_all, installation
 from suite.plan.cell import FRAMEWORKS
-from suite.plan.command.choice import one_of
-from suite.plan.command.common import DATA_DIR, add, command_parser
-from suite.plan.command.duration import duration
+from suite.plan.command.common import DATA_DIR, command, duration, one_of, option
 from suite.record.parts.environment import machine
 from workloads.data.progress import waiting
 
@@ -31,19 +28,17 @@ exit status: 0 this machine can measure, 1 it cannot, 2 wrong usage
 """
 
 
-@entry()
-def main(arguments: list[str] | None = None) -> int:
+@command(
+    "suite.doctor", __doc__, EPILOG,
+    option("--json", action="store_true", help="print JSON: the findings and what they are based on"),
+    DATA_DIR,
+    option("--wait", type=duration, default=ANSWER_WITHIN_S, metavar="TIME",
+           help=f"how long the frameworks may take to answer, all at the same time (default: {ANSWER_WITHIN_S:g} s)"),
+    option("--framework", type=one_of("framework", FRAMEWORKS), help=argparse.SUPPRESS),
+    option("--answer", help=argparse.SUPPRESS),  # where that one writes what it found
+)  # fmt: skip
+def main(options: argparse.Namespace) -> int:
     """Run all checks and print their findings; the exit status says whether this machine can measure."""
-    parser = command_parser("suite.doctor", __doc__, EPILOG)
-    parser.add_argument("--json", action="store_true", help="print JSON: the findings and what they are based on")
-    add(parser.add_argument, DATA_DIR)
-    parser.add_argument(
-        "--wait", type=duration, default=ANSWER_WITHIN_S, metavar="TIME",
-        help=f"how long the frameworks may take to answer, all at the same time (default: {ANSWER_WITHIN_S:g} s)",
-    )  # fmt: skip
-    parser.add_argument("--framework", type=one_of("framework", FRAMEWORKS), help=argparse.SUPPRESS)
-    parser.add_argument("--answer", help=argparse.SUPPRESS)  # where that one writes what it found
-    options = parser.parse_args(arguments)
     if options.answer:
         Path(options.answer).write_text(json.dumps(installation(options.framework)))
         return 0

@@ -10,12 +10,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from framework_training_suite import CommandError
 from suite.catalog.suggest import unknown
 from suite.export import targets
 from suite.record.record import Record
 
 
-class ExportError(RuntimeError):
+class ExportError(CommandError, RuntimeError):
     """Something could not be exported; one line that says what and the way out."""
 
 

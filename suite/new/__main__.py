@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from argparse import Namespace
 from pathlib import Path
 
-from framework_training_suite import entry, typed
-from suite.plan.command.common import command_parser
+from framework_training_suite import CommandError, typed
+from suite.plan.command.common import command, option
 from workloads.registry import FRAMEWORK_FILES, NAME
 from workloads.spec import WORKLOADS
 
@@ -24,21 +24,21 @@ exit status: 0; 1 if the folder cannot be written; 2 for wrong usage
 """
 
 
-@entry()
-def main(arguments: Sequence[str] | None = None) -> int:
+@command(
+    "suite.new", __doc__, EPILOG,
+    option("what", choices=("workload",), help="what to write"),
+    option("name", metavar="NAME", help="small letters, digits and underscores"),
+    option("--framework", choices=FRAMEWORK_FILES, action="append", help="default: all; may be repeated"),
+    option("--into", type=Path, default=Path(), metavar="DIR", help="default: this folder"),
+)  # fmt: skip
+def main(options: Namespace) -> int:
     """Write the folder and say what to run next; nothing that exists is replaced."""
-    parser = command_parser("suite.new", __doc__, EPILOG)
-    parser.add_argument("what", choices=("workload",), help="what to write")
-    parser.add_argument("name", metavar="NAME", help="small letters, digits and underscores")
-    parser.add_argument("--framework", choices=FRAMEWORK_FILES, action="append", help="default: all; may be repeated")
-    parser.add_argument("--into", type=Path, default=Path(), metavar="DIR", help="default: this folder")
-    options = parser.parse_args(arguments)
     if not NAME.fullmatch(options.name):
-        parser.error(f"NAME is {options.name!r}; use small letters, digits and underscores, at most 40, first a letter")
+        rule = "use small letters, digits and underscores, at most 40, first a letter"
+        raise CommandError(f"NAME is {options.name!r}; {rule}")
     if options.name in WORKLOADS:
-        parser.error(
-            f"NAME is {options.name!r}, a workload of the suite; choose another, so that no answer is mistaken"
-        )
+        raise CommandError(f"NAME is {options.name!r}, a workload of the suite; choose another, so that no answer is "
+                           "mistaken")  # fmt: skip
     folder: Path = options.into / options.name
     files = ("spec", "data", *(options.framework or FRAMEWORK_FILES))
     if os.path.lexists(folder):

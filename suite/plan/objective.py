@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from suite.catalog.suggest import unknown
-from suite.plan.command.duration import duration
+from suite.plan.command.common import duration
 from suite.plan.matrix import MatrixError
-from suite.plan.measuring import MARGIN
+from suite.plan.measuring import LEAST_TESTED, MARGIN
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,10 @@ KINDS = {
 
 #: Longest budget: a year, or more launches than a journal holds.
 SECONDS_MOST, LAUNCHES_MOST = 366 * 86_400.0, 10**6
+
+#: The share of the launches of the full matrix, with six launches of each cell, that a search may make by default, and
+#: the same for trainings to an accuracy: nothing is dropped before three seeds.
+SHARE, SHARE_TRAINED = 0.4, 0.7
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,11 @@ def budget(text: str) -> Budget:
             if 0 < (seconds := duration(text)) <= SECONDS_MOST:
                 return Budget(seconds=seconds)
     raise MatrixError(f"--budget is {text!r}; write a time or a number of launches, such as 30min, 2h or 200launches")
+
+
+def usual_budget(cells: int, trained: bool = False) -> int:
+    """The launches that a search of so many cells may make by default; at least one of each."""
+    return max(cells, math.floor((SHARE_TRAINED if trained else SHARE) * LEAST_TESTED * cells))
 
 
 def needs_energy(question: Question) -> str:

@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
+from framework_training_suite import CommandError
+
 Kind = TypeVar("Kind")
 
 #: What msgspec says, and where: ``Expected `str`, got `int` - at `key` in `$.phases[...].windows[3][1]` ``.
@@ -26,7 +28,7 @@ _TYPE = re.compile(r"`(\w+)`")
 _STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
 
 
-class SchemaError(ValueError):
+class SchemaError(CommandError, ValueError):
     """JSON that does not match the type; one line that names the field and what is wrong with it."""
 
 

@@ -9,7 +9,7 @@ from suite.catalog.settings import SETTINGS
 from suite.catalog.suggest import unknown
 from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import Matrix, MatrixError
-from suite.plan.sweeps.named import union_of_names
+from suite.plan.sweeps.files import union_of_names
 from suite.plan.sweeps.sweep import Axes, parse_values, swept, usual
 
 #: The values of an axis that is searched without a list of its own, on a CPU and on a GPU.

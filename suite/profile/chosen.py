@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from framework_training_suite import CommandError
 from suite.catalog.setting import VERSION, Count, Releases, Setting
 from suite.catalog.settings import BY_ID
 from suite.catalog.suggest import unknown
@@ -22,7 +23,7 @@ PLACES = {each: _parts_of(each) for each in BY_ID if not each.is_always_named}
 PARTS = [part for parts in PLACES.values() for part in parts]
 
 
-class ChoiceError(ValueError):
+class ChoiceError(CommandError, ValueError):
     """An id that names no cell; the message says what is wrong with it."""
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from framework_training_suite import entry
+from framework_training_suite import CommandError
 from suite.plan.cell import FRAMEWORKS, SIZES
+from suite.plan.command.common import command, option
 from suite.prove.numbers import Given, Numbers
 from suite.prove.output import verdict
-from suite.prove.questions import GivenError, answer, collect_given, workload_at, write_given
+from suite.prove.questions import answer, collect_given, workload_at, write_given
 from suite.record.text import clean
 from suite.session.launches.launch import LaunchError, scratch_folder
 from workloads import registry
-from workloads.data.dataset import DataError
 from workloads.data.progress import waiting
 from workloads.faults import FAULTS, describe_fault, fault_lies_in
 from workloads.spec import specification
@@ -37,10 +36,17 @@ seen; 2 wrong usage; 3 a framework could not be asked, or there is only one; 130
 """
 
 
-@entry()
-def main(arguments: Sequence[str] | None = None) -> int:
+@command(
+    "suite.prove", __doc__, EPILOG,
+    option("path", metavar="PATH", help="folder of a workload, or the name of one of the suite's own"),
+    option("--framework", choices=FRAMEWORKS, action="append",
+           help="may be repeated; the first is the reference (default: all that have a file)"),
+    option("--size", choices=SIZES, default="small", help="of the workload (default: small)"),
+    option("--weights", metavar="FILE",
+           help="weights by canonical names, .npz or .safetensors (default: random ones)"),
+)  # fmt: skip
+def main(options: argparse.Namespace) -> int:
     """Ask the frameworks, compare, and print a table for each pair."""
-    options = _parse(arguments)
     try:
         workload = workload_at(options.path)
         frameworks = list(dict.fromkeys(options.framework or registry.frameworks_of(workload)))
@@ -48,15 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         of = collect_given(workload, spec, options.weights)
         print(f"{workload}, size {options.size}: {spec.parameters:,} parameters, {', '.join(frameworks)}; float64, CPU")
         found = _ask(workload, frameworks, options.size, of)
-    except (GivenError, DataError, registry.RegistryError, OSError, KeyError) as error:
-        print(f"suite.prove: {clean(error, 1000)}", file=sys.stderr)
-        return 2
+    except (CommandError, OSError, KeyError) as error:
+        raise CommandError(error) from None
     except FAULTS as error:
         places = [Path(registry.folder_of(name)) for name in registry.names()]
         if not any(fault_lies_in(error, place) for place in places):
             raise
-        print(f"suite.prove: {clean(describe_fault(error, places[0]), 1000)}", file=sys.stderr)
-        return 2
+        raise CommandError(describe_fault(error, places[0])) from None
     if len(found) < 2:
         print("suite.prove: nothing to compare with; add the file of a second framework", file=sys.stderr)
         return 3
@@ -78,23 +82,6 @@ def _ask(workload: str, frameworks: list[str], size: str, of: Given) -> list[Num
             except LaunchError as error:
                 print(f"suite.prove: {clean(error, 1000)}", file=sys.stderr)
     return found
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m suite.prove", description=__doc__, epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.add_argument("path", metavar="PATH", help="folder of a workload, or the name of one of the suite's own")
-    parser.add_argument(
-        "--framework", choices=FRAMEWORKS, action="append",
-        help="may be repeated; the first is the reference (default: all that have a file)",
-    )  # fmt: skip
-    parser.add_argument("--size", choices=SIZES, default="small", help="of the workload (default: small)")
-    parser.add_argument(
-        "--weights", metavar="FILE", help="weights by canonical names, .npz or .safetensors (default: random ones)"
-    )
-    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

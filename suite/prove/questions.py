@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from framework_training_suite import CommandError
 from suite.plan.cell import WORKLOADS
 from suite.prove.numbers import Given, Numbers
 from suite.session.launches.launch import LaunchError, ask
@@ -26,7 +27,7 @@ SAMPLES = 200
 SPREAD = 0.1
 
 
-class GivenError(ValueError):
+class GivenError(CommandError, ValueError):
     """Weights that are not those of the workload, or a workload that is not there; one line that names the way out."""
 
 

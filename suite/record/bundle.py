@@ -17,6 +17,7 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
 
+from framework_training_suite import CommandError
 from suite.plan.schema import SchemaError, decode
 from suite.record.text import clean, parse_json
 from workloads.data.files import read_regular
@@ -43,7 +44,7 @@ Line = Annotated[str, Meta(max_length=500)]
 Name = Annotated[str, Meta(max_length=100)]
 
 
-class BundleError(ValueError):
+class BundleError(CommandError, ValueError):
     """A file that is no bundle; one line that says why."""
 
 

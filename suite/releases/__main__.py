@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 
-from framework_training_suite import entry
 from suite.catalog.defects import DEFECTS, find_defects
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import INSTALLED
-from suite.plan.command.choice import one_of
-from suite.plan.command.common import command_parser
+from suite.plan.command.common import command, one_of, option
 from suite.plan.matrix import MatrixError
 from suite.plan.sweeps.sweep import parse_values
-from suite.record.text import clean
-from suite.releases.environments import Environment, build, folder, list_built, remove, size_of
+from suite.releases.environments import Environment, build, folder, list_built, remove, say_defects, size_of
 from suite.releases.index import releases, resolve
-from suite.releases.prepare import say_defects
-from suite.releases.pythons import pythons
+from suite.releases.uv import pythons
 from suite.report.format.terminal import Terminal
 from suite.report.format.view import LEFT, RIGHT, Grid, View
 
@@ -30,39 +25,32 @@ examples:
   python -m suite.releases jax --remove 0.9.2
   pytest suite --benchmark-save --workload imdb_lstm --release jax=0.9.2,0.10.2    builds what is missing, and measures
 
-Environments are in the cache folder (SUITE_CACHE_DIR). They are built by uv where it is installed, else by venv and
-pip, with the newest Python of this machine that the release fits. docs/releases.md explains more.
+Environments are in the cache folder (SUITE_CACHE_DIR). They are built by uv, with the newest Python of this machine
+that the release fits. docs/releases.md explains more.
 
 exit status: 0; 2 for wrong usage, or where something cannot be built or removed; 130 if interrupted
 """
 
 
-@entry("what was built before is kept")
-def main(arguments: Sequence[str] | None = None) -> int:
+@command(
+    "suite.releases", __doc__, EPILOG,
+    option("framework", nargs="?", type=one_of("framework", FRAMEWORKS), metavar="FRAMEWORK",
+           help=", ".join(FRAMEWORKS)),
+    option("--build", metavar="LIST",
+           help="build these, where they are not built yet, such as 0.9.2,newest or jax=0.9.2"),
+    option("--remove", metavar="LIST", help="remove these, such as 0.9.2,newest or jax=0.9.2"),
+    then="what was built before is kept",
+)  # fmt: skip
+def main(options: argparse.Namespace) -> int:
     """List, build or remove, and return the exit status."""
-    options = _parse(arguments)
-    try:
-        for framework, release in _parse_names(options.framework, options.remove):
-            print(f"{framework} {release}: removed, {remove(framework, release) / 1e6:,.0f} MB")
-        for framework, release in _parse_names(options.framework, options.build):
-            say_defects(framework, release, print)
-            build(framework, release, lambda text: print(text, flush=True))
-        if not options.build and not options.remove:
-            _list(options.framework)
-    except (MatrixError, OSError) as error:
-        print(f"suite.releases: {clean(error, 1000)}", file=sys.stderr)
-        return 2
+    for framework, release in _parse_names(options.framework, options.remove):
+        print(f"{framework} {release}: removed, {remove(framework, release) / 1e6:,.0f} MB")
+    for framework, release in _parse_names(options.framework, options.build):
+        say_defects(framework, release, print)
+        build(framework, release, lambda text: print(text, flush=True))
+    if not options.build and not options.remove:
+        _list(options.framework)
     return 0
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = command_parser("suite.releases", __doc__, EPILOG)
-    parser.add_argument(
-        "framework", nargs="?", type=one_of("framework", FRAMEWORKS), metavar="FRAMEWORK", help=", ".join(FRAMEWORKS)
-    )
-    for name, words in (("build", "build these, where they are not built yet"), ("remove", "remove these")):
-        parser.add_argument(f"--{name}", metavar="LIST", help=f"{words}, such as 0.9.2,newest or jax=0.9.2")
-    return parser.parse_args(arguments)
 
 
 def _parse_names(framework: str | None, text: str | None) -> list[tuple[str, str]]:

@@ -9,23 +9,22 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from framework_training_suite import typed
+from suite.catalog.defects import PLACES, find_defects
 from suite.catalog.devices import has_gpu
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import VERSION, version_key
-from suite.plan.settings.frameworks import too_old
+from suite.plan.settings.frameworks import interpreter_variable, too_old
 from suite.record.parts.environment import LOCK_FILE
 from suite.record.scratch import scratch
 from suite.record.text import clean
-from suite.releases.locks import BYTES_MOST as LOCK_BYTES_MOST
-from suite.releases.locks import Locked, download_size, lock_text, read_lock, read_pylock
-from suite.releases.pythons import Python, pythons
-from suite.releases.tools import ReleaseError, Tool, UnresolvedError, python_of, run_tool, tool
+from suite.releases import uv
+from suite.releases.uv import LOCK_BYTES_MOST, ReleaseError, read_lock
 from workloads.data.files import make_folder, read_regular, refuse_shared, regular
 from workloads.data.prepare import cache_directory
 from workloads.data.progress import waiting
@@ -54,7 +53,7 @@ class Environment:
 
     @property
     def python(self) -> Path:
-        return python_of(self.place)
+        return self.place / "bin" / "python"
 
     @property
     def digest(self) -> str:
@@ -64,19 +63,6 @@ class Environment:
     @property
     def python_version(self) -> str:
         return self.lock.partition("\n")[0].rpartition(" ")[2]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A release, and the versions by distribution that its resolver must keep to."""
-
-    framework: str
-    release: str
-    wanted: Mapping[str, str]
-
-    @property
-    def name(self) -> str:
-        return f"{self.framework} {self.release}"
 
 
 def folder() -> Path:
@@ -158,73 +144,60 @@ def build(
     `ReleaseError`.
     """
     what = f"{framework} {release}"
+    listing = typed(f"python -m suite.releases {framework}")
     if reason := too_old(framework, release):
-        raise ReleaseError(f"{reason}; `{typed(f'python -m suite.releases {framework}')}` lists those that it does")
+        raise ReleaseError(f"{reason}; `{listing}` lists those that it does")
     place = (parent or folder()) / _name(framework, release)
     with _lock(place, say):
         if made := find(framework, release, place.parent):
             return made
         if place.exists():
             raise ReleaseError(f"{place} is in the way, and is no whole environment; remove it by hand")
-        chosen = [each for each in pythons() if minor in (None, each.minor)]
+        chosen = [each for each in uv.pythons() if minor in (None, each.minor)]
         if not chosen:
             raise ReleaseError(f"{what} was built with Python 3.{minor}, which this machine lacks")
-        problems: list[UnresolvedError] = []
+        problems: list[uv.UnresolvedError] = []
         for python in chosen:
             try:
-                return _build(place, python, Asked(framework, release, wanted), say)
-            except UnresolvedError as error:
+                _build(place, python, Environment(framework, release, place, ""), wanted, say)
+                break
+            except uv.UnresolvedError as error:
                 problems.append(error)
             except OSError as error:
                 words = f"{what} cannot be built in {place.parent}: {error.strerror}"
                 raise ReleaseError(f"{words}; name another folder in SUITE_CACHE_DIR") from None
-        tried = ", ".join(python.version for python in chosen)
-        raise ReleaseError(
-            f"{problems[0]}. `{typed(f'python -m suite.releases {framework}')}` lists what fits Python {tried}"
-        )
-
-
-def _build(final: Path, python: Python, asked: Asked, say: Say) -> Environment:
-    """Resolve and install in a temporary folder, and move the environment into its place when it is whole."""
-    by, what = tool(), asked.name
-    with scratch(final.parent, "building-") as temporary:
-        place = temporary / "environment"
-        with waiting(f"resolving {what} for Python {python.version}"):
-            run_tool(by.create(str(place), python.path), what)
-            files = _resolve(by, place, asked)
-            size = download_size(files)
-        _check_room(what, size, final.parent)
-        megabytes = f"{size / 1e6:,.0f} MB" if size is not None else "of unknown size"
-        say(f"{what}: {len(files)} packages ({megabytes}) with {by.name} for Python {python.version}")
-        lock = temporary / LOCK_FILE
-        lock.write_text(lock_text(python, files), encoding="utf-8")
-        with waiting(f"installing {what}") as describe:
-
-            def watch() -> None:
-                done = sum(1 for _ in place.glob("lib/python3*/site-packages/*.dist-info"))
-                describe(f"installing {what}, {megabytes}: {done} of {len(files)} packages")
-
-            run_tool(by.install(str(python_of(place)), str(lock)), what, watch)
-        lock.rename(place / LOCK_FILE)
-        for path in _entries(place):  # the tool goes by the umask, and by what it has downloaded before
-            path.chmod(stat.S_IMODE(path.stat().st_mode) & ~0o022)
-        place.rename(final)
-    made = find(asked.framework, asked.release, final.parent)
+        else:
+            tried = ", ".join(python.version for python in chosen)
+            raise ReleaseError(f"{problems[0]}. `{listing}` lists what fits Python {tried}")
+    made = find(framework, release, place.parent)
     assert made
     say(f"{what}: built, {size_of(made.place) / 1e6:,.0f} MB")
     return made
 
 
-def _resolve(by: Tool, place: Path, asked: Asked) -> list[Locked]:
-    constraints = [f"{name}=={version}" for name, version in asked.wanted.items()]
-    texts = {"requirements": requirements(asked.framework, asked.release), "constraints": constraints}
-    paths = {name: place.with_name(f"{name}.txt") for name in texts}
-    for name, lines in texts.items():
-        paths[name].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    lock = place.with_name("pylock.toml")
-    files = (python_of(place), paths["requirements"], paths["constraints"], lock)
-    run_tool(by.lock(*map(str, files)), asked.name)
-    return read_pylock(lock.read_text(encoding="utf-8"))
+def _build(final: Path, python: uv.Python, asked: Environment, wanted: Mapping[str, str], say: Say) -> None:
+    """Resolve and install in a temporary folder, and move the environment into its place when it is whole."""
+    what = asked.name
+    with scratch(final.parent, "building-") as temporary:
+        made = Environment(asked.framework, asked.release, temporary / "environment", "")
+        with waiting(f"resolving {what} for Python {python.version}"):
+            uv.run(what, "venv", "--python", python.path, str(made.place))
+            needed, fixed = requirements(asked.framework, asked.release), [f"{n}=={v}" for n, v in wanted.items()]
+            lines, size = uv.resolve(what, made.python, temporary, needed, fixed)
+        _check_room(what, size, final.parent)
+        megabytes = f"{size / 1e6:,.0f} MB" if size else "of unknown size"
+        say(f"{what}: {lines.count('==')} packages ({megabytes}) for Python {python.version}")
+        lock = temporary / LOCK_FILE
+        lock.write_text(f"# CPython {python.version}\n{lines}", encoding="utf-8")
+        with waiting(f"installing {what}, {megabytes}"):
+            uv.run(
+                what, "pip", "install", "--no-deps", "--require-hashes", "--compile-bytecode", "--python",
+                str(made.python), "--requirements", str(lock),
+            )  # fmt: skip
+        lock.rename(made.place / LOCK_FILE)
+        for path in _entries(made.place):  # uv goes by the umask, and by what it has downloaded before
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & ~0o022)
+        made.place.rename(final)
 
 
 def requirements(framework: str, release: str) -> list[str]:
@@ -239,9 +212,9 @@ def size_of(place: Path) -> int:
     return sum(path.lstat().st_size for path in place.rglob("*") if not path.is_dir())
 
 
-def _check_room(what: str, size: int | None, place: Path) -> None:
+def _check_room(what: str, size: int, place: Path) -> None:
     free = shutil.disk_usage(place).free
-    if size is not None and free < UNPACKED * size:
+    if free < UNPACKED * size:
         raise ReleaseError(
             f"{what} needs about {UNPACKED * size / 1e9:.1f} GB, and {place} has {free / 1e9:.1f} GB free; free "
             "some, or name another folder in SUITE_CACHE_DIR"
@@ -277,3 +250,33 @@ def _lock(place: Path, say: Say) -> Iterator[None]:
         except OSError:  # a file system without locks; renames keep environments whole there too
             pass
         yield
+
+
+def prepare(releases: Iterable[tuple[str, str]], say: Callable[[str], None]) -> dict[str, str]:
+    """Build what is not there, so that launches find each release; returns the text of each one's lock, by its name.
+
+    ``releases`` are frameworks and releases; a framework without one is left as it is, and so is a release whose
+    interpreter the user has named. Raises `ReleaseError`.
+    """
+    locks = {}
+    for framework, release in releases:
+        if not release:
+            continue
+        say_defects(framework, release, say)
+        variable = interpreter_variable(framework, release)
+        made = None if os.environ.get(variable) else build(framework, release, say)
+        if made:
+            os.environ[variable] = str(made.python)
+        else:
+            with contextlib.suppress(ReleaseError):  # one in the cache that is broken is not the one that was named
+                there = find(framework, release)
+                made = there if there and os.environ[variable] == str(there.python) else None
+        if made:
+            locks[made.name] = made.lock
+    return locks
+
+
+def say_defects(framework: str, release: str, say: Callable[[str], None]) -> None:
+    """Say what is known to be wrong with a release on the devices of this machine, a line each."""
+    for defect in find_defects(framework, release, PLACES if has_gpu() else ("cpu",)):
+        say(f"{framework} {release} {defect}")

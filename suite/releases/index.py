@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -22,13 +20,10 @@ from framework_training_suite import typed
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import is_open, version_key
 from suite.plan.settings.frameworks import too_old
-from suite.releases.pythons import Python, pythons
-from suite.releases.tools import ReleaseError
+from suite.releases.uv import ReleaseError, pythons
 
-#: The index where neither uv nor pip is told of another one, and how long it may take.
-PYPI, WITHIN_S = "https://pypi.org/simple", 30.0
-#: Variables by which uv and pip are told of one.
-VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+#: The index unless uv is told of another one, by which variables, and how long it may take.
+PYPI, VARIABLES, WITHIN_S = "https://pypi.org/simple", ("UV_DEFAULT_INDEX", "UV_INDEX_URL"), 30.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +40,7 @@ class Release:
     day: str = ""
 
 
+@cache
 def releases(framework: str) -> list[Release]:
     """The releases that the suite supports, the oldest first, without pre-releases. Raises `ReleaseError`."""
     wheels: dict[str, list[tuple[dict[str, Any], frozenset[Any]]]] = {}
@@ -69,47 +65,35 @@ def resolve(texts: Iterable[str]) -> list[str]:
 
 def _resolve(text: str) -> str:
     framework, _, asked = text.partition("=")
-    fitting = [each.version for each in _read_known(framework) if each.minors]
-    if asked != "newest":
-        fitting = [version for version in fitting if f"{version}.".startswith(asked.removesuffix("*"))]
+    begin = "" if asked == "newest" else asked.removesuffix("*")
+    fitting = [each.version for each in releases(framework) if each.minors and f"{each.version}.".startswith(begin)]
     if not fitting:
         listing = typed(f"python -m suite.releases {framework}")
         raise ReleaseError(f"no release {text} fits the Pythons here; `{listing}` lists all")
     return f"{framework}={fitting[-1]}"
 
 
-@cache
-def _read_known(framework: str) -> list[Release]:
-    return releases(framework)
-
-
 def _release(version: str, wheels: list[tuple[dict[str, Any], frozenset[Any]]]) -> Release:
     fitting: dict[int, dict[str, Any]] = {}
-    for python in pythons():
-        tags = _tags(python)
-        best = [file for file, own in wheels if own & tags and _takes(file, python)]
-        fitting |= {python.minor: best[0]} if best else {}
+    for minor in (python.minor for python in pythons()):
+        tags = {*cpython_tags((3, minor)), *compatible_tags((3, minor), f"cp3{minor}")}
+        best = [file for file, own in wheels if own & tags and _takes(file, minor)]
+        fitting |= {minor: best[0]} if best else {}
     newest: dict[str, Any] = next(iter(fitting.values()), {})
     size, day = newest.get("size"), str(newest.get("upload-time", ""))[:10]
     return Release(version, tuple(fitting), size if isinstance(size, int) else None, day)
 
 
-@cache
-def _tags(python: Python) -> frozenset[Any]:
-    version, name = (3, python.minor), f"cp3{python.minor}"
-    return frozenset([*cpython_tags(version), *compatible_tags(version, name)])
-
-
-def _takes(file: dict[str, Any], python: Python) -> bool:
+def _takes(file: dict[str, Any], minor: int) -> bool:
     try:
-        return Version(f"3.{python.minor}.99") in SpecifierSet(str(file.get("requires-python") or ""))
+        return Version(f"3.{minor}.99") in SpecifierSet(str(file.get("requires-python") or ""))
     except InvalidSpecifier:
         return True
 
 
 def _files(distribution: str) -> list[dict[str, Any]]:
     """The files of a distribution, by the JSON of the simple index (PEP 691). Raises `ReleaseError`."""
-    index = _index()
+    index = next((os.environ[name] for name in VARIABLES if os.environ.get(name)), PYPI).rstrip("/")
     if not index.startswith(("https://", "http://")):
         raise ReleaseError(f"releases cannot be listed from the index {index.partition(':')[0]}:; name them in full")
     accepts = {"Accept": "application/vnd.pypi.simple.v1+json"}
@@ -118,18 +102,8 @@ def _files(distribution: str) -> list[dict[str, Any]]:
             files = json.loads(answer.read())["files"]
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
-        raise ReleaseError(
-            f"the package index does not answer ({reason}); try again, or name releases in full"
-        ) from None
+        raise ReleaseError(f"the package index does not answer ({reason}); try again, or name releases in full"
+                           ) from None  # fmt: skip
     except (ValueError, KeyError, TypeError):
         raise ReleaseError("the package index does not list its files as JSON; name releases in full") from None
     return [file for file in files if isinstance(file, dict)] if isinstance(files, list) else []
-
-
-def _index() -> str:
-    """The index that uv or pip takes."""
-    told = next((os.environ[name] for name in VARIABLES if os.environ.get(name)), "")
-    if not told:
-        command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
-        told = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    return (told or PYPI).rstrip("/")

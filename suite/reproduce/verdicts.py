@@ -8,7 +8,7 @@ the ratios between frameworks are compared instead (the shape).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
@@ -26,9 +26,8 @@ from suite.record.text import clean
 #: How far a ratio between frameworks may differ on another machine and still count as the same shape: a choice, no law.
 SHAPE_MARGIN = 0.25
 
-REPRODUCED = ("reproduced", "shape reproduced")
-
 Records = Sequence[Record]
+Stored = Mapping[Cell, Records]
 
 
 @dataclass(frozen=True)
@@ -47,10 +46,18 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        return self.kind in REPRODUCED
+        return self.kind in ("reproduced", "shape reproduced")
 
 
-def judge(stored: Mapping[Cell, Records], rerun: Mapping[Cell, Records], margin: float = MARGIN) -> dict[Cell, Verdict]:
+def by_cell(records: Iterable[Record]) -> dict[Cell, list[Record]]:
+    """Returns the launches of each cell; cells are in the order of their first launch."""
+    cells: dict[Cell, list[Record]] = {}
+    for record in records:
+        cells.setdefault(record.cell, []).append(record)
+    return cells
+
+
+def judge(stored: Stored, rerun: Stored, margin: float = MARGIN) -> dict[Cell, Verdict]:
     """Returns a verdict per stored cell. A cell that is missing in ``rerun`` is not comparable."""
     both = enumerate((stored, rerun))
     machines = Machines(_key(each, again) for again, runs in both for records in runs.values() for each in records)
@@ -59,40 +66,41 @@ def judge(stored: Mapping[Cell, Records], rerun: Mapping[Cell, Records], margin:
     return judged | _shapes(elsewhere, stored, rerun)
 
 
+def changes(stored: Stored, rerun: Stored) -> list[str]:
+    """Describes what differs between the stored run and the new one, each difference once."""
+    lines: dict[str, None] = {}
+    for cell in stored:
+        then, now = (select_counting(runs.get(cell, ())) for runs in (stored, rerun))
+        if then and now:
+            lines |= dict.fromkeys(f"{cell.framework}: {clean(words)}" for words in differences(then, now))
+    return list(lines)
+
+
 def differences(stored: Records, rerun: Records) -> list[str]:
     """Describes how machine, versions, variables and the framework's settings differ."""
-    pairs = {
-        "machine": (_distinct(map(machine, stored)), _distinct(map(machine, rerun))),
-        "system": tuple(_distinct(r.environment.get("system") for r in records) for records in (stored, rerun)),
-    }
-    stored_settings, rerun_settings = ([_simple(record.settings) for record in records] for records in (stored, rerun))
-    for name in sorted({name for settings in (*stored_settings, *rerun_settings) for name in settings} - {"threads"}):
-        pairs[name] = (
-            _distinct(settings.get(name) for settings in stored_settings),
-            _distinct(settings.get(name) for settings in rerun_settings),
-        )
+
+    def distinct(read: Callable[[Record], object]) -> tuple[list[str], list[str]]:
+        then, now = (sorted({clean(read(record)) for record in records}) for records in (stored, rerun))
+        return then, now
+
+    shown = {name for record in (*stored, *rerun) for name, value in record.settings.items()
+             if not isinstance(value, (dict, list, float))}  # fmt: skip
+    pairs = {"machine": distinct(machine), "system": distinct(lambda record: record.environment.get("system"))}
+    for name in sorted(shown - {"threads"}):
+        pairs[name] = distinct(lambda record, name=name: record.settings.get(name))  # type: ignore[misc]
     lines = [
         f"{name}: {' and '.join(before)}, now {' and '.join(after)}"
         for name, (before, after) in pairs.items()
         if before != after
     ]
     likeness, why = compare(identify(stored), identify(rerun))
-    if likeness != SAME and len(set(pairs["machine"][0] + pairs["machine"][1])) == 1:  # else the names say it
+    if likeness != SAME and len({*pairs["machine"][0], *pairs["machine"][1]}) == 1:  # else the names say it
         lines.append(f"machine: {why}")
     lines += describe_changes(stored, rerun)
-    digests = [_distinct(r.environment.get("digest") for r in records) for records in (stored, rerun)]
-    if digests[0] != digests[1] and not lines:
+    before, after = distinct(lambda record: record.environment.get("digest"))
+    if before != after and not lines:
         lines.append("installed packages: they differ, but the versions in the records are the same")
     return lines
-
-
-def _simple(settings: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in settings.items() if not isinstance(value, (dict, list, float))}
-
-
-def _distinct(values: Iterable[object]) -> list[str]:
-    """Returns the distinct values as sorted text."""
-    return sorted({clean(value) for value in values})
 
 
 def _key(record: Record, again: int) -> tuple[str, Record]:
@@ -130,40 +138,30 @@ def _rates(records: Iterable[Record]) -> list[float]:
     return [rate for record in records if (rate := record.samples_per_s)]
 
 
-def _shapes(
-    cells: Sequence[Cell], stored: Mapping[Cell, Records], rerun: Mapping[Cell, Records]
-) -> dict[Cell, Verdict]:
+def _shapes(cells: Sequence[Cell], stored: Stored, rerun: Stored) -> dict[Cell, Verdict]:
     """Returns whether the ratios between frameworks hold, for the cells that ran on another machine."""
     alike: dict[Cell, list[Cell]] = {}
     for cell in cells:
         alike.setdefault(cell.but(framework=FRAMEWORKS[0]), []).append(cell)
-    verdicts = {}
+    verdicts: dict[Cell, Verdict] = {}
     for group in alike.values():
-        moved = [
-            change
-            for first, second in combinations(group, 2)
-            if (change := _ratio_change(first, second, stored, rerun))
-        ]
-        for cell in group:
-            if len(group) < 2:
-                verdicts[cell] = Verdict(
-                    "not comparable", "another machine, and no other framework to form a ratio with"
-                )
-            elif moved:
-                verdicts[cell] = Verdict("shape differs", "; ".join(moved))
-            else:
-                verdicts[cell] = Verdict("shape reproduced", "another machine; the ratios between frameworks hold")
+        moved = [words for pair in combinations(group, 2) if (words := _ratio_change(pair, stored, rerun))]
+        if len(group) < 2:
+            verdict = Verdict("not comparable", "another machine, and no other framework to form a ratio with")
+        elif moved:
+            verdict = Verdict("shape differs", "; ".join(moved))
+        else:
+            verdict = Verdict("shape reproduced", "another machine; the ratios between frameworks hold")
+        verdicts |= dict.fromkeys(group, verdict)
     return verdicts
 
 
-def _ratio_change(
-    numerator: Cell, denominator: Cell, stored: Mapping[Cell, Records], rerun: Mapping[Cell, Records]
-) -> str:
+def _ratio_change(pair: tuple[Cell, Cell], stored: Stored, rerun: Stored) -> str:
     """Describes how the ratio of two cells changed; empty if by no more than `SHAPE_MARGIN`."""
-    before, after = (
-        median(_rates(select_counting(runs[numerator]))) / median(_rates(select_counting(runs[denominator])))
-        for runs in (stored, rerun)
-    )
+    (one, other), (stored_rates, rerun_rates) = pair, (
+        [median(_rates(select_counting(runs[cell]))) for cell in pair] for runs in (stored, rerun)
+    )  # fmt: skip
+    before, after = stored_rates[0] / stored_rates[1], rerun_rates[0] / rerun_rates[1]
     if abs(math.log(after / before)) <= math.log1p(SHAPE_MARGIN):
         return ""
-    return f"{numerator.framework} to {denominator.framework} was {before:.2f}, now {after:.2f}"
+    return f"{one.framework} to {other.framework} was {before:.2f}, now {after:.2f}"

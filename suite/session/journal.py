@@ -16,12 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from framework_training_suite import CommandError
 from suite.record.chain import BEFORE, digest
 from suite.record.record import Record, RecordError
 from workloads.data.files import regular
 
 
-class JournalError(RuntimeError):
+class JournalError(CommandError, RuntimeError):
     """A journal that cannot be used; one line that names the way out."""
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from framework_training_suite import entry, typed
+from framework_training_suite import typed
 from suite.analysis.options import PRICE_HOUR, STORAGE_FOLDER
 from suite.analysis.records.hardware import gpus, processor
-from suite.analysis.records.load import LoadError, find
-from suite.plan.command.common import JOURNAL_FOLDER, add, command_parser
+from suite.analysis.records.load import find
+from suite.plan.command.common import JOURNAL_FOLDER, command, option
 from suite.record.bundle import SUFFIX, BundleError, write
 from suite.record.text import clean
 from suite.submit.contents import Contents, contents, describe
@@ -29,35 +28,35 @@ exit status: 0 written, 1 not wanted, 2 unusable input or a file that cannot be 
 """
 
 
-@entry()
-def main(arguments: Sequence[str] | None = None) -> int:
+@command(
+    "suite.submit", __doc__, EPILOG,
+    option("run", nargs="?", metavar="RUN", help="a file, or a run's number or name (default: the last)"),
+    option("--output", type=Path, default=FOLDER, metavar="DIR", help=f"default: {FOLDER}"),
+    option("--redact", action="store_true",
+           help="leave out more: variables, logs and reasons of failed launches, what was typed, all packages but the "
+           "frameworks, the doctor"),
+    option("--variable", action="append", default=[], metavar="NAME",
+           help="send an environment variable that is not known to tell nothing of you; may be given several times"),
+    option("--yes", action="store_true", help="write without asking"),
+    PRICE_HOUR, STORAGE_FOLDER, JOURNAL_FOLDER,
+)  # fmt: skip
+def main(options: argparse.Namespace) -> int:
     """Show what a bundle would hold, ask, and write it."""
-    options = _parse(arguments)
-    try:
-        paths, notes = find([options.run] if options.run else [], options.storage)
-        made = contents(
-            paths[0], options.journals, redacted=options.redact, price_hour=options.price_hour, named=options.variable
-        )
-        for line in (*describe(made), *(f"note         {clean(note)}" for note in notes)):
-            print(line)
-        _check(made)
-        if not options.yes and not _agrees():
-            print("suite.submit: nothing was written; answer y, or use --yes", file=sys.stderr)
-            return 1
-        options.output.mkdir(parents=True, exist_ok=True)
-        path = options.output / name_of(made)
-        size = write(path, made.about, made.lines)
-    except (LoadError, BundleError, OSError) as error:
-        print(f"suite.submit: {clean(error, 1000)}", file=sys.stderr)
-        return 2
-    print(f"written: {path}, {size / 1000:.0f} kB. Check it with: {typed(f'python -m suite.verify {path}')}")
-    return 0
-
-
-def _check(made: Contents) -> None:
-    """Raises `BundleError` if something in it tells who measured."""
+    paths, notes = find([options.run] if options.run else [], options.storage)
+    made = contents(
+        paths[0], options.journals, redacted=options.redact, price_hour=options.price_hour, named=options.variable
+    )
+    print("\n".join([*describe(made), *(f"note         {clean(note)}" for note in notes)]))
     if left := next(names_in([*made.lines, made.about.run, made.about.doctor, made.about.installed]), ""):
         raise BundleError(f"{clean(left)} would be published; leave out more with --redact, or name it otherwise")
+    if not options.yes and not _agrees():
+        print("suite.submit: nothing was written; answer y, or use --yes", file=sys.stderr)
+        return 1
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / name_of(made)
+    size = write(path, made.about, made.lines)
+    print(f"written: {path}, {size / 1000:.0f} kB. Check it with: {typed(f'python -m suite.verify {path}')}")
+    return 0
 
 
 def name_of(made: Contents) -> str:
@@ -74,24 +73,6 @@ def _agrees() -> bool:
         return False
     print("write it? [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = command_parser("suite.submit", __doc__, EPILOG)
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a file, or a run's number or name (default: the last)")
-    parser.add_argument("--output", type=Path, default=FOLDER, metavar="DIR", help=f"default: {FOLDER}")
-    parser.add_argument(
-        "--redact", action="store_true",
-        help="leave out more: variables, logs and reasons of failed launches, what was typed, all packages but the "
-        "frameworks, the doctor",
-    )  # fmt: skip
-    parser.add_argument(
-        "--variable", action="append", default=[], metavar="NAME",
-        help="send an environment variable that is not known to tell nothing of you; may be given several times",
-    )  # fmt: skip
-    parser.add_argument("--yes", action="store_true", help="write without asking")
-    add(parser.add_argument, PRICE_HOUR, STORAGE_FOLDER, JOURNAL_FOLDER)
-    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from suite.plan.space import workloads
 from suite.report.format.names import count, number
 from suite.session.hosts.dispatch import key_of
 from suite.session.run import Run
-from suite.tune.options import Search
+from suite.tune.search import Search
 
 
 @dataclass(frozen=True)

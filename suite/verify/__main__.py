@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from framework_training_suite import entry
-from suite.plan.command.choice import one_of
-from suite.plan.command.common import command_parser
+from suite.plan.command.common import command, one_of, option
 from suite.plan.schema import SchemaError, decode
 from suite.record.text import clean
 from suite.verify.rule import FAILED, WARNING, Answer
@@ -48,23 +47,19 @@ class Checked:
     rules: Annotated[tuple[Said, ...], Meta(max_length=len(RULES))]
 
 
-@entry()
-def main(arguments: Sequence[str] | None = None) -> int:
+@command(
+    "suite.verify", __doc__, EPILOG,
+    option("file", nargs="+", type=Path, metavar="FILE", help="a bundle of python -m suite.submit"),
+    option("--format", type=one_of("format", ("text", "json")), default="text", metavar="{text,json}",
+           help="what to print (default: text)"),
+    option("--table", action="store_true", help="print what --format json wrote to FILE as Markdown"),
+)  # fmt: skip
+def main(options: Namespace) -> int:
     """Print what each rule says of each file."""
-    parser = command_parser("suite.verify", __doc__, EPILOG)
-    parser.add_argument("file", nargs="+", type=Path, metavar="FILE", help="a bundle of python -m suite.submit")
-    parser.add_argument("--format", type=one_of("format", ("text", "json")), default="text", metavar="{text,json}",
-                        help="what to print (default: text)")  # fmt: skip
-    parser.add_argument("--table", action="store_true", help="print what --format json wrote to FILE as Markdown")
-    options = parser.parse_args(arguments)
-    try:
-        if options.table:
-            print("\n".join(map(table, options.file)))
-            return 0
-        answers = {path: verify(path) for path in options.file}
-    except (OSError, SchemaError) as error:
-        print(f"suite.verify: {clean(error)}", file=sys.stderr)
-        return 2
+    if options.table:
+        print("\n".join(map(table, options.file)))
+        return 0
+    answers = {path: verify(path) for path in options.file}
     if options.format == "json":
         print(json.dumps([_json(path, each) for path, each in answers.items()]))
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite.analysis.records.load import load
-from suite.bisect import __main__ as command
+from suite.bisect import measuring
 from suite.bisect.__main__ import main
 from suite.plan.cell import Cell
 from suite.plan.settings.frameworks import interpreter_variable
@@ -33,7 +33,7 @@ def _light(monkeypatch: pytest.MonkeyPatch) -> None:
     """No data, no environments, no index, and no questions about the processor."""
     monkeypatch.setattr(machine, "prepare", lambda name, *_, **__: Path(name))
     monkeypatch.setattr(storage.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
-    monkeypatch.setattr(command, "releases", lambda _: [Release(version, (13,)) for version in VERSIONS])
+    monkeypatch.setattr(measuring, "releases", lambda _: [Release(version, (13,)) for version in VERSIONS])
     for version in VERSIONS:
         monkeypatch.setenv(interpreter_variable("jax", version), sys.executable)
 

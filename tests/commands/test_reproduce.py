@@ -14,8 +14,9 @@ from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import CONTROL
 from suite.record.record import Outcome, Record
 from suite.report.format.text import NONE
-from suite.reproduce.__main__ import by_cell, main, verdict_grid
-from suite.reproduce.verdicts import differences, judge
+from suite.reproduce.__main__ import main
+from suite.reproduce.rerun import verdict_grid
+from suite.reproduce.verdicts import by_cell, differences, judge
 from tests import records
 from tests.launches import StandIn
 from tests.records import replace
@@ -178,7 +179,7 @@ def test_a_wait_for_the_stored_run_is_told(
         time.sleep(0.2)
         raise LoadError("no more")
 
-    monkeypatch.setattr("suite.reproduce.__main__.load", load_slowly)
+    monkeypatch.setattr("suite.reproduce.rerun.load", load_slowly)
     monkeypatch.setattr(progress, "QUIET_S", 0.0)
     assert main([str(result)]) == 2
     told = capsys.readouterr()

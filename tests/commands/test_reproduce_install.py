@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,11 @@ from typing import Any
 import pytest
 
 from suite.analysis.records.load import LoadError
-from suite.reproduce.__main__ import by_cell, main
-from suite.reproduce.install import FRAMEWORK_PACKAGES, INSTALLABLE, WORKER_REQUIREMENTS, install, requirements_of
+from suite.catalog.frameworks import FRAMEWORKS
+from suite.releases import uv
+from suite.reproduce.__main__ import main
+from suite.reproduce.install import INSTALLABLE, WORKER_REQUIREMENTS, install, requirements_of
+from suite.reproduce.verdicts import by_cell
 from tests import records
 
 Commands = list[list[str]]
@@ -22,7 +24,7 @@ Commands = list[list[str]]
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
     done: Commands = []
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: done.append(command))
+    monkeypatch.setattr(uv, "run", lambda _, *words: done.append(list(words)))
     monkeypatch.setenv("SUITE_PYTHON_JAX", "")
     return done
 
@@ -35,10 +37,12 @@ def test_what_is_installed_are_the_versions_of_the_records(commands: Commands, t
     told: list[str] = []
     stored = named({"jax": "0.10.2", "jaxlib": "0.10.2", "numpy": "2.4.1"})
     install(stored, tmp_path, agreed=False, ask=lambda _: "y\n", say=told.append)
-    assert commands[0][1:] == ["-m", "venv", "--", str(tmp_path / "jax")]
-    assert commands[1][1:] == ["-m", "pip", "install", "--quiet", "--", "jax==0.10.2", "jaxlib==0.10.2",
-                               "numpy==2.4.1", *WORKER_REQUIREMENTS]  # fmt: skip
-    assert os.environ["SUITE_PYTHON_JAX"] == str(tmp_path / "jax" / "bin" / "python")
+    python = str(tmp_path / "jax" / "bin" / "python")
+    wanted = ["jax==0.10.2", "jaxlib==0.10.2", "numpy==2.4.1", *WORKER_REQUIREMENTS]
+    assert commands == [
+        ["venv", "--allow-existing", str(tmp_path / "jax")], ["pip", "install", "--python", python, "--", *wanted],
+    ]  # fmt: skip
+    assert os.environ["SUITE_PYTHON_JAX"] == python
     assert "jax==0.10.2 jaxlib==0.10.2 numpy==2.4.1 msgspec>=0.22,<0.23 psutil" in told[0]
 
 
@@ -114,7 +118,7 @@ def test_what_may_be_installed_is_what_the_project_installs_itself() -> None:
         assert extras["keras"][0] in extras["tensorflow-cpu"], "one version of Keras for all"
         own = {re.match(r"[\w-]+", need)[0] for kind in ("cpu", "cuda") for need in extras[f"{framework}-{kind}"]}
         assert own <= set(names)
-        assert set(FRAMEWORK_PACKAGES[framework]) <= own
+        assert set(FRAMEWORKS[framework].distributions) <= own
 
 
 def test_the_command_refuses_a_stored_file_that_names_an_option(

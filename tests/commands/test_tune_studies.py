@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from suite.plan.sweeps.sweep import parse_values, swept, usual
-from suite.tune.options import parser, search
+from suite.tune.__main__ import main
+from suite.tune.search import read_search
 from tests.studies import tune, tune_methods, tune_real, tune_worlds
 from tests.studies.tune_real import Found, agreement, regret, report, shown
 from tests.tuning import cells, launched, usual_rate
@@ -19,7 +20,7 @@ BEST, SECOND = "imdb_lstm-pytorch-bf16-b128-eager-tuned", "imdb_lstm-pytorch-bf1
 
 def test_the_search_and_the_full_matrix_have_the_same_few_cells(tmp_path: Path) -> None:
     command = tune_real.searching(tmp_path, 1, ["--min-window", "0.5", "--wait-idle", "600"])
-    searched = search(parser().parse_args(command[3:])).cells
+    searched = read_search(main.parser().parse_args(command[3:])).cells
     axes = {axis: parse_values(axis, values) for axis, values in tune_real.SPACE.items()}
     assert set(searched) == set(swept(usual(gpu=False), axes).cells)
     assert {cell.workload: sum(each.workload == cell.workload for each in searched) for cell in searched} == {

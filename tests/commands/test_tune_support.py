@@ -11,8 +11,8 @@ import pytest
 from suite.monitor.gpu import NvmlError
 from suite.plan.matrix import MatrixError
 from suite.plan.objective import Question, objectives
-from suite.tune import support
-from suite.tune.support import find_unsupported, refuse_unmeasurable
+from suite.tune import search
+from suite.tune.search import find_unsupported, refuse_unmeasurable
 from tests.tuning import cells
 
 JOULES = Question(objectives("joules/sample"))
@@ -37,7 +37,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 raise NvmlError(error)
             yield None, list(gpus)
 
-        monkeypatch.setattr(support, "open_nvml", opened)
+        monkeypatch.setattr(search, "open_nvml", opened)
 
     return has
 

@@ -20,20 +20,20 @@ ASKED = """
     from suite.analysis.scaling.communication import threads_per_device
     from suite.plan.schema import decode
     from suite.record.parts.profile import Operation
-    from suite.tune.options import parser
+    from suite.tune.__main__ import main as tune
     from tests import records
     from suite.catalog.devices import DEVICES
     from suite.profile.__main__ import main as profile
     from suite.reproduce.__main__ import main as reproduce
 
-    seen["helps"] = [parser().format_help(), *(printed(lambda: main(["--help"])) for main in (profile, reproduce))]
+    seen["helps"] = [tune.parser().format_help(), *(printed(lambda: main(["--help"])) for main in (profile, reproduce))]
     fake = DEVICES["mps"]
     seen["sizes"] = [fake.peak_side, fake.triad_elements, fake.summed_bytes]
     operation = decode(Operation, {"name": "gemm", "category": "other", "seconds": 1.0, "calls": 1, "device": "mps"})
     record = records.record("pytorch", settings={"device": "mps", "threads": 8})
     row = Row("run", record.cell, (Launch(record, "run", "file"),))
     seen["operation"], seen["threads"] = operation.device, threads_per_device(row)
-    seen["taken"], seen["here"] = parser().parse_args(["--device", "mps"]).device, DEVICES["mps"].is_here()
+    seen["taken"], seen["here"] = tune.parser().parse_args(["--device", "mps"]).device, DEVICES["mps"].is_here()
 """
 
 

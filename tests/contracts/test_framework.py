@@ -24,10 +24,10 @@ ASKED = """
     from suite.catalog.settings import SETTINGS
     from suite.plan.matrix import matrix
     from suite.plan.sweeps.sweep import parse_values, swept, usual
-    from suite.tune.options import parser
+    from suite.tune.__main__ import main as tune
     seen["option"] = SETTINGS["framework"].help
     seen["modes"] = SETTINGS["compile"].help
-    seen["help of tune"] = parser().format_help()
+    seen["help of tune"] = tune.parser().format_help()
     seen["sweep"] = [cell.id for cell in swept(usual(gpu=False), {"batch": (8,)}).cells]
     seen["asked for"] = [c.id for c in swept(usual(gpu=False), {"framework": parse_values("framework", "mxnet")}).cells]
     seen["matrix"] = [cell.framework for cell in matrix("smoke").cells]
@@ -36,11 +36,12 @@ ASKED = """
 
     from suite.plan.settings.frameworks import variables_of
     from suite.session.launches.devices import BUILDS, find_build
-    from suite.reproduce.install import FRAMEWORK_PACKAGES, INSTALLABLE
+    from suite.reproduce.install import INSTALLABLE
+    from suite.catalog import frameworks as declared
     seen["variables"], seen["build"] = variables_of(several), [BUILDS["mxnet"][0], *find_build("mxnet")]
     from suite.record.parts.environment import select_variables
     seen["recorded"] = select_variables({"MXNET_OMP_MAX_THREADS": "1", "MXNET_HOME": "/home/ada", "MX_OTHER": "1"})
-    seen["installable"], seen["itself"] = INSTALLABLE["mxnet"], FRAMEWORK_PACKAGES["mxnet"]
+    seen["installable"], seen["itself"] = INSTALLABLE["mxnet"], declared.FRAMEWORKS["mxnet"].distributions
     from suite.doctor import probes
     seen["asked by the doctor"] = list(probes.FRAMEWORKS)
     from suite.session.eta import _distance

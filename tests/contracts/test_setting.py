@@ -22,9 +22,9 @@ ASKED = """
     from suite.plan.cell import Cell, CellError
 
     from suite.compare.options import parse
-    from suite.tune.options import parser
+    from suite.tune.__main__ import main as tune
     seen["help of compare"] = printed(lambda: parse(["--help"]))
-    seen["help of tune"] = parser().format_help()
+    seen["help of tune"] = tune.parser().format_help()
     seen["help of pytest"] = printed(lambda: pytest.main(["-p", "suite.plugin", "--help"]))
 
     from suite.plan.sweeps.sweep import describe_axes, name, parse_values, swept, usual
@@ -34,9 +34,9 @@ ASKED = """
     seen["sweep's name"] = name("sweep", axes)
     seen["typed"] = describe_axes(axes)
 
-    from suite.plan.sweeps import sweep_file
+    from suite.plan.sweeps import files
     Path("sweep.toml").write_text('rounding = ["nearest", "stochastic"]')
-    seen["TOML"] = [cell.id for cell in sweep_file.read(Path("sweep.toml"), lambda _: usual(gpu=False)).cells]
+    seen["TOML"] = [cell.id for cell in files.read_sweep(Path("sweep.toml"), gpu=False).cells]
 
     usual_cell, cell = Cell("imdb_lstm", "jax"), Cell("imdb_lstm", "jax", rounding="stochastic")
     seen["id"], seen["JSON"], seen["usual JSON"] = cell.id, cell.to_json(), usual_cell.to_json()

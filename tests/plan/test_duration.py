@@ -10,9 +10,9 @@ import pytest
 from suite.bisect import __main__ as bisect
 from suite.doctor import __main__ as doctor
 from suite.plan.command import common
-from suite.plan.command.duration import duration
+from suite.plan.command.common import duration
 from suite.plan.objective import Budget, budget
-from suite.tune import options as tune
+from suite.tune.__main__ import main as tune
 
 SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 

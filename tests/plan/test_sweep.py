@@ -12,7 +12,7 @@ from suite.plan.blocks import blocks, framework_of_control
 from suite.plan.cell import AUTO, COMPILES_OF, FRAMEWORKS, Cell, CellError, Loader
 from suite.plan.matrix import STUDIED, Matrix, MatrixError, default, matrix, smoke
 from suite.plan.matrix import gpu as gpu_matrix
-from suite.plan.sweeps.named import union_of_names
+from suite.plan.sweeps.files import union_of_names
 from suite.plan.sweeps.sweep import AXES, VALUES_MOST, describe_axes, parse_values, swept, usual
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import pytest
 
 from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import MatrixError, check_size, matrix
-from suite.plan.sweeps.named import union_of_names
+from suite.plan.sweeps.files import union_of_names
 from suite.plan.sweeps.sweep import parse_values, swept, usual
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from suite.releases.__main__ import main
 from suite.releases.index import Release, releases, resolve
-from suite.releases.tools import ReleaseError
+from suite.releases.uv import ReleaseError
 
 pytestmark = [
     pytest.mark.launches,
@@ -48,7 +48,7 @@ def test_an_open_release_is_the_newest_that_fits(served: dict[str, object]) -> N
 
 
 def test_an_exact_release_asks_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
     assert resolve(["jax=0.9.2"]) == ["jax=0.9.2"]
 
 
@@ -69,10 +69,10 @@ def test_an_index_that_does_not_say_is_one_line(
 def test_an_index_that_is_not_there_is_one_line(
     served: dict[str, object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
     assert main(["jax", "--build", "newest"]) == 2
     assert "the package index does not answer (" in capsys.readouterr().err
-    monkeypatch.setenv("PIP_INDEX_URL", "file:///srv/simple")
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "file:///srv/simple")
     assert main(["jax"]) == 2
     assert "cannot be listed from the index file:" in capsys.readouterr().err
 

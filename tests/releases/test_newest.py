@@ -16,8 +16,8 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import Record
+from suite.releases.environments import prepare
 from suite.releases.index import resolve
-from suite.releases.prepare import prepare
 from suite.session.launches.launch import launch
 from workloads.data.cache import folder_of
 from workloads.spec import specification

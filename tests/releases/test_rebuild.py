@@ -13,8 +13,8 @@ from suite.analysis.records.load import LoadError
 from suite.plan.cell import Cell
 from suite.record.record import Record
 from suite.releases.environments import build
-from suite.releases.tools import ReleaseError
-from suite.reproduce.releases import rebuild
+from suite.releases.uv import ReleaseError
+from suite.reproduce.install import rebuild
 from tests import records
 from tests.releases.conftest import MINOR
 

@@ -10,7 +10,7 @@ import pytest
 from suite.record.parts.environment import LOCK_FILE
 from suite.releases.__main__ import main
 from suite.releases.environments import build, find, list_built
-from suite.releases.tools import ReleaseError
+from suite.releases.uv import ReleaseError
 
 pytestmark = pytest.mark.launches
 

@@ -11,7 +11,7 @@ from suite.plan.cell import Cell, Loader
 from suite.plan.matrix import Matrix
 from suite.plan.objective import Question, limit, objectives
 from suite.plan.space import with_recipe
-from suite.plan.sweeps.named import union_of_names
+from suite.plan.sweeps.files import union_of_names
 from suite.plan.sweeps.sweep import AXES, parse_values, swept, usual
 from suite.record.record import Outcome
 from suite.report.plots.kinds.race import race_plot

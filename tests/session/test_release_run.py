@@ -21,7 +21,7 @@ def released(suite: Suite, tmp_path: Path) -> Suite:
     (place / "bin").mkdir(parents=True)
     (place / "bin" / "python").symlink_to(suite.environment["SUITE_PYTHON_JAX"])
     (place / LOCK_FILE).write_text(LOCK)
-    suite.environment |= {"SUITE_CACHE_DIR": str(tmp_path / "cache"), "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
+    suite.environment |= {"SUITE_CACHE_DIR": str(tmp_path / "cache"), "UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple"}
     return suite
 
 

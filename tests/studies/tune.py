@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from suite.plan.measuring import MARGIN
-from suite.tune.options import usual_budget
+from suite.plan.objective import usual_budget
 from tests.studies.tune_methods import METHODS, Method, ours
 from tests.studies.tune_worlds import CELLS, World, worlds
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from framework_training_suite import CommandError
+
 Array = NDArray[Any]
 
 KINDS = ("real", "synthetic")
@@ -17,7 +19,7 @@ KINDS = ("real", "synthetic")
 FORMS = ("images", "tokens", "plain")
 
 
-class DataError(RuntimeError):
+class DataError(CommandError, RuntimeError):
     """Data that is missing, broken or not what it claims to be; one line that names the way out."""
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any, BinaryIO
 
-from framework_training_suite import typed
+from framework_training_suite import CommandError, typed
 from suite.analysis.records.json_text import decode, members, without_surrogates
 from suite.analysis.records.lines import Place
 from suite.analysis.records.reader import Reader, read_lines
@@ -41,7 +41,7 @@ SUMMARY, REPORT = "run.json", "report.html"
 Runs = dict[str, Mapping[str, Any]]
 
 
-class LoadError(ValueError):
+class LoadError(CommandError, ValueError):
     """Input that cannot be compared; one line that names the file, what is wrong, and the way out."""
 
 

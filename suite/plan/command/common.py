@@ -8,22 +8,51 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterable
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, update_wrapper
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, cast
 
+from framework_training_suite import entry
 from suite.catalog import devices, phases
 from suite.catalog.settings import SETTINGS
-from suite.plan.command.choice import one_of
-from suite.plan.command.duration import duration
+from suite.catalog.suggest import unknown
 from suite.plan.matrix import MatrixError
 from suite.plan.measuring import LONGEST_S, LONGEST_TRAINING_S, WHOLE_BLOCKS
 from suite.plan.measuring import PHASES as DEFAULT_PHASES
 from suite.plan.settings.strategies import TRUSTED
 
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_TIME = re.compile(r"([0-9]{1,9}|[0-9]{0,9}\.[0-9]{1,9})\s*(s|m|min|h|)")
+
+
+def duration(text: str) -> float:
+    """The seconds of ``90s``, ``2m``, ``10min``, ``1.5h`` or plain ``90``, for argparse's ``type``."""
+    match = _TIME.fullmatch(text.strip())
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write seconds, or such as 90s, 10min or 1.5h")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def one_of(what: str, choices: Iterable[str]) -> Callable[[str], str]:
+    """A function that returns its text if it is one of the choices; else the error suggests the nearest one."""
+    names = tuple(choices)
+
+    def value(text: str) -> str:
+        if text not in names:
+            raise argparse.ArgumentTypeError(unknown(what, text, names))
+        return text
+
+    return value
+
+
 #: Where runs keep their journals, unless the command line says otherwise.
 JOURNALS = Path("results/journals")
+#: Where the answers and plots of searches go.
+ANSWERS = Path("results/tune")
 
 #: What ``--resume`` without a value stands for: the run that fits best.
 LATEST = "latest"
@@ -137,12 +166,51 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {' '.join(line.split())}; see --help\n")
 
 
-def command_parser(command: str, description: str | None, epilog: str = "") -> argparse.ArgumentParser:
-    """The parser of ``python -m COMMAND``, which answers wrong usage in one line."""
-    return _Parser(
+def command_parser(
+    command: str, description: str | None, epilog: str = "", *options: Option | str
+) -> argparse.ArgumentParser:
+    """The parser of ``python -m COMMAND``, which answers wrong usage in one line.
+
+    A text among the ``options`` begins a group with that title.
+    """
+    parser = _Parser(
         prog=f"python -m {command}", description=description, epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
+    to: Any = parser
+    for each in options:
+        if isinstance(each, str):
+            to = parser.add_argument_group(each)
+        else:
+            add(to.add_argument, each)
+    return parser
+
+
+class Command(Protocol):
+    parser: Callable[[], argparse.ArgumentParser]
+
+    def __call__(self, arguments: Sequence[str] | None = None) -> int: ...
+
+
+def command(
+    name: str, description: str | None, epilog: str, *options: Option | str, then: str = ""
+) -> Callable[[Callable[[argparse.Namespace], int]], Command]:
+    """Makes a command of a function that takes the parsed options, and returns the exit status.
+
+    The function imports what takes long by itself, so that what is mistyped is answered at once. Options are those of
+    `command_parser`; errors, Ctrl-C and ``then`` are those of `framework_training_suite.entry`.
+    """
+
+    def decorate(run: Callable[[argparse.Namespace], int]) -> Command:
+        def main(arguments: Sequence[str] | None = None) -> int:
+            typed = argparse.Namespace(arguments=sys.argv[1:] if arguments is None else arguments)
+            return run(made.parser().parse_args(typed.arguments, typed))
+
+        made: Any = entry(then)(update_wrapper(main, run))
+        made.parser = partial(command_parser, name, description, epilog, *options)
+        return cast(Command, made)
+
+    return decorate
 
 
 def check_numbers(options: argparse.Namespace, positive: Iterable[tuple[str, str]] = ()) -> None:

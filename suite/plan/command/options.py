@@ -36,14 +36,13 @@ from suite.plan.command.common import (
     Option,
     action,
     check_numbers,
-    join_values,
 )  # fmt: skip
 from suite.plan.command.common import add as add_options
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, Plan
 from suite.plan.objective import budget
-from suite.plan.sweeps.named import union_of_names
-from suite.plan.sweeps.sweep import AXES, parse_values, swept, usual
+from suite.plan.sweeps.files import union_of_names
+from suite.plan.sweeps.sweep import AXES, parse_axes, swept, usual
 from workloads import registry
 from workloads.spec import TARGET_MOST
 
@@ -157,9 +156,7 @@ def chosen_axes(config: pytest.Config) -> dict[str, tuple[Any, ...]]:
     Raises `MatrixError` or `workloads.registry.RegistryError`.
     """
     own = [name for place in config.getoption("workloads") for name in registry.register(place)]
-    axes = {
-        axis: parse_values(axis, text) for axis in AXES if (text := join_values(config.getoption(axis))) is not None
-    }
+    axes = parse_axes(vars(config.option))
     return {"workload": tuple(dict.fromkeys(own)), **axes} if own else axes
 
 

@@ -85,6 +85,13 @@ def parse_values(axis: str, text: str) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(_value(axis, part) for part in parts))
 
 
+def parse_axes(texts: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """The axes with their values, of the options by their names. Raises `MatrixError` or `CellError`."""
+    found = {axis: texts.get(axis) for axis in AXES}
+    joined = {axis: ",".join(text) if isinstance(text, list) else text for axis, text in found.items()}
+    return {axis: parse_values(axis, text) for axis, text in joined.items() if text is not None}
+
+
 def name(base: str, axes: Axes) -> str:
     """A name for the matrix: that of its base and the values, or the axes alone where that is too long."""
     whole = "-".join([base, *("+".join(_label(axis, value) for value in axes[axis]) for axis in AXES if axis in axes)])

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
-from suite.plan.command.choice import one_of
-from suite.plan.command.common import LOCAL, option
+from suite.plan.command.common import LOCAL, one_of, option
 from suite.session.hosts.remote import Remote
 
 #: How the ranks of a launch are dealt to hosts: one host is filled after the other, or each has one before any has two.

@@ -39,7 +39,7 @@ def build(cells: Iterable[Cell], say: Callable[[str], None]) -> dict[str, str]:
     chosen = _releases(cells)
     if not any(release for _, release in chosen):
         return {}
-    from suite.releases.prepare import prepare  # which no other run needs
+    from suite.releases.environments import prepare  # which no other run needs
 
     return prepare(chosen, say)
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import psutil
 
-from framework_training_suite import has, typed
+from framework_training_suite import CommandError, has, typed
 from suite.catalog.devices import has_gpu
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.monitor.sampler import Monitor
@@ -52,7 +52,7 @@ SHORT_PLACE = 50  # letters that a temporary folder's name may have, so that soc
 Watch = Callable[[Any, float], Monitor | None]
 
 
-class LaunchError(RuntimeError):
+class LaunchError(CommandError, RuntimeError):
     """Nothing could be launched; one line that names the way out."""
 
 

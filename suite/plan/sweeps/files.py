@@ -1,4 +1,6 @@
-"""A sweep in a TOML file, for ``--matrix sweep.toml``; its keys are names of options.
+"""The matrices that ``--matrix`` names: by their names, in TOML files, and in users' Python files.
+
+The keys of a TOML file are names of options.
 
 For example::
 
@@ -10,9 +12,10 @@ For example::
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +23,11 @@ from typing import Any
 from suite.catalog.setting import Count
 from suite.catalog.settings import SETTINGS
 from suite.catalog.suggest import unknown
-from suite.plan.matrix import Matrix, MatrixError, with_windows
-from suite.plan.sweeps.sweep import AXES, parse_values, swept
+from suite.plan.cell import Cell
+from suite.plan.matrix import Matrix, MatrixError, matrix, union, with_windows
+from suite.plan.sweeps.sweep import AXES, parse_values, swept, usual
 from workloads.data.files import read_regular
+from workloads.faults import FAULTS, describe_fault
 
 #: Keys besides the axes.
 OTHERS = ("matrix", "launches", "min-window", "name")
@@ -34,11 +39,31 @@ NAME_LONGEST = 100
 NAME = re.compile(rf"[\w.+-]{{1,{NAME_LONGEST}}}")
 
 
-def read(path: Path, base: Callable[[Sequence[str]], Matrix]) -> Matrix:
-    """The matrix in a TOML file; ``base`` returns the matrix of the names under its key ``matrix``.
+def union_of_names(texts: Sequence[str], gpu: bool) -> Matrix:
+    """The union of the matrices in comma lists of names, TOML files and Python functions. Raises `MatrixError`."""
+    return union([_one(name, gpu) for text in texts for name in _split(text)])
 
-    Raises `MatrixError`.
-    """
+
+def _split(text: str) -> Iterable[str]:
+    """The names in a comma list; a file's path may have commas in it."""
+    if text.endswith(".toml") and Path(text).is_file():
+        return [text]
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise MatrixError(f"--matrix is {text!r}; write names with commas between them, such as precision,batch")
+    return names
+
+
+def _one(name: str, gpu: bool) -> Matrix:
+    if not name.endswith(".toml"):
+        return matrix(name)
+    if not Path(name).is_file():
+        raise MatrixError(f"no file {name!r} for --matrix")
+    return read_sweep(Path(name), gpu)
+
+
+def read_sweep(path: Path, gpu: bool) -> Matrix:
+    """The matrix in a TOML file. Raises `MatrixError`."""
     try:
         data = tomllib.loads(read_regular(path, BYTES_MOST).decode("utf-8-sig"))
     except RecursionError:
@@ -51,12 +76,19 @@ def read(path: Path, base: Callable[[Sequence[str]], Matrix]) -> Matrix:
         if key not in (*AXES, *OTHERS):
             raise MatrixError(f"{path}: {unknown('key', key, (*AXES, *OTHERS))}")
     try:
-        names = [_text("matrix", each) for each in _list("matrix", data["matrix"])] if "matrix" in data else []
+        base = _base(data, gpu)
         axes = {axis: parse_values(axis, ",".join(_values(axis, data[axis]))) for axis in AXES if axis in data}
-        matrix = swept(base(names), axes)
-        return replace(matrix, **_rest(data, matrix, path))
+        chosen = swept(base, axes)
+        return replace(chosen, **_rest(data, chosen, path))
     except MatrixError as error:
         raise MatrixError(f"{path}: {str(error).removeprefix('--')}") from None
+
+
+def _base(data: dict[str, Any], gpu: bool) -> Matrix:
+    names = [_text("matrix", each) for each in _list("matrix", data["matrix"])] if "matrix" in data else []
+    if inner := next((each for each in names if each.endswith(".toml")), ""):
+        raise MatrixError(f"matrix names {inner!r}; a TOML file can name no other one")
+    return union_of_names(names, gpu) if names else usual(gpu)
 
 
 def _rest(data: dict[str, Any], matrix: Matrix, path: Path) -> dict[str, Any]:
@@ -94,3 +126,28 @@ def _text(key: str, value: Any) -> str:
     if not isinstance(value, str):
         raise MatrixError(f"{key} is {value!r}; write text in quotes, or a list of such texts")
     return value
+
+
+def read_function(name: str) -> Matrix:
+    """The matrix that ``path/to/file.py:function`` returns. Raises `MatrixError`."""
+    file, _, function = name.rpartition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise MatrixError(f"no file {file!r} for the matrix {name!r}; write --matrix path/to/file.py:name")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise MatrixError(f"{file} is not a Python file; write --matrix path/to/file.py:name")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        returned: Any = getattr(module, function)()
+    except FAULTS as error:
+        raise MatrixError(f"{name}: {describe_fault(error, path)}") from error
+    if not isinstance(returned, Matrix):
+        if not isinstance(returned, (list, tuple)) or not all(isinstance(cell, Cell) for cell in returned):
+            kind = type(returned).__name__
+            raise MatrixError(f"{name} returned {kind}; it must return a Matrix or a list of cells")
+        returned = Matrix(function, tuple(dict.fromkeys(returned)))
+    if not returned.cells:
+        raise MatrixError(f"{name} has no cells; return at least one")
+    return returned
