@@ -1,8 +1,8 @@
 """What drives a cell's training: the suite's own loop in each framework, or a high-level interface on top of it.
 
-Knows no framework: `suite.worker.frameworks` has a file `keras.py` for each, and a workload one file ``keras.py`` for
-all of them. An interface of one framework has one file there: `jax/nnx.py`, for which a workload has a file ``nnx.py``,
-and `pytorch/lightning.py`, which trains the model of the workload's ``pytorch.py``.
+Knows no framework: `suite.worker.frameworks` has one file `keras.py` for all, and so has a workload. An interface of
+one framework has its file in that one's folder: `jax/nnx.py`, for which a workload has a file ``nnx.py``, and
+`pytorch/lightning.py`, which trains the model of the workload's ``pytorch.py``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from suite.plan.cell import INTERFACES, Cell
 from suite.worker.frameworks import UnsupportedError
 from workloads import registry
 
-#: The name of an interface's files.
-FILES = {"keras": "keras", "keras-fit": "keras", "nnx": "nnx", "lightning": "lightning"}
-#: The frameworks of those that not all have.
-FRAMEWORKS_OF = {"nnx": ("jax",), "lightning": ("pytorch",)}
+#: The module of each interface in `suite.worker.frameworks`; in a folder, if only that framework has it.
+FILES = {"keras": "keras", "keras-fit": "keras", "nnx": "jax.nnx", "lightning": "pytorch.lightning"}
 #: The extras, which have their packages' names, and what people call those. TensorFlow's environment has Keras already;
 #: flax.nnx is a part of what JAX' extra installs.
 EXTRAS = {"keras": "Keras", "lightning": "Lightning"}
@@ -43,7 +41,7 @@ def of(cell: Cell) -> ModuleType:
     """
     file = _file(cell)
     try:
-        return import_module(f"suite.worker.frameworks.{cell.framework}.{file}")
+        return import_module(f"suite.worker.frameworks.{file}")
     except ModuleNotFoundError as error:
         if (extra := (error.name or "").partition(".")[0]) not in EXTRAS:
             raise
@@ -54,10 +52,10 @@ def of(cell: Cell) -> ModuleType:
 
 
 def _file(cell: Cell) -> str:
-    """The name of the interface's files. Raises `UnsupportedError` where the cell's framework has no such interface."""
-    frameworks = FRAMEWORKS_OF.get(cell.interface, (cell.framework,))
-    if cell.framework not in frameworks:
-        raise UnsupportedError(f"{cell.interface} is an interface of {', '.join(frameworks)}, not of {cell.framework}")
+    """The module of the interface. Raises `UnsupportedError` where the cell's framework has no such interface."""
+    folder = FILES[cell.interface].rpartition(".")[0]
+    if folder not in ("", cell.framework):
+        raise UnsupportedError(f"{cell.interface} is an interface of {folder}, not of {cell.framework}")
     return FILES[cell.interface]
 
 
@@ -68,7 +66,7 @@ def tools(cell: Cell) -> ModuleType:
 
 def module(cell: Cell) -> ModuleType:
     """The workload's file for the cell. Raises `UnsupportedError` where the workload has none."""
-    file = cell.framework if native(cell) else _file(cell)
+    file = cell.framework if native(cell) else _file(cell).rpartition(".")[2]
     if file in OF_THE_FRAMEWORK:
         file = cell.framework
     if file == cell.framework:

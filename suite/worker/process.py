@@ -32,8 +32,8 @@ from suite.worker.distributed.process_group import RANKS_APART, ProcessGroup, fi
 from suite.worker.distributed.ranks import ALONE, Ranks, join_ranks
 from suite.worker.evidence.collector import Evidence
 from suite.worker.evidence.fingerprint import DIGESTED_BATCHES
-from suite.worker.evidence.replay import FP16_STEPS
 from suite.worker.evidence.subject import Subject
+from suite.worker.evidence.updates import FP16_STEPS
 from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import description, group
 from suite.worker.launch.applied import Ran, check_release, read_back

@@ -16,7 +16,7 @@ from suite.worker.evidence.fingerprint import (
     take_float64_fingerprint,
     take_own_fingerprint,
 )
-from suite.worker.evidence.owners import owners
+from suite.worker.evidence.layers import owners
 from suite.worker.evidence.subject import Subject
 from tests.frameworks import framework_of, module, needs_frameworks, switches_restored
 from tests.isolation import in_own_process

@@ -16,8 +16,8 @@ import pytest
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.parts.evidence import Recomputed
 from suite.worker.evidence.collector import compare_checkpointing
-from suite.worker.evidence.optimizer import deviation
 from suite.worker.evidence.subject import Subject
+from suite.worker.evidence.updates import deviation
 from suite.worker.frameworks import UnsupportedError, build
 from tests.frameworks import (
     batches,

@@ -26,8 +26,8 @@ from suite.worker.evidence.fingerprint import (
     take_float64_fingerprint,
     take_own_fingerprint,
 )
-from suite.worker.evidence.optimizer import Formula, deviation
 from suite.worker.evidence.subject import Subject
+from suite.worker.evidence.updates import Formula, deviation
 from tests.frameworks import each_framework, framework_of, needs_frameworks
 from tests.isolation import in_own_process
 from tests.subjects import apart, proof, subject

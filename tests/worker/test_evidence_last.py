@@ -11,7 +11,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.worker.evidence.collector import Evidence
-from suite.worker.evidence.replay import Replay
+from suite.worker.evidence.updates import Replay
 from suite.worker.loaders import KEPT, CountingLoader
 from tests.frameworks import batches
 from workloads.spec import specification

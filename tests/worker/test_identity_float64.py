@@ -11,7 +11,7 @@ import pytest
 
 from suite.plan.cell import FRAMEWORKS, WORKLOADS
 from suite.worker.evidence.fingerprint import STEPS
-from suite.worker.evidence.optimizer import Formula, deviation
+from suite.worker.evidence.updates import Formula, deviation
 from tests.frameworks import (
     LARGE,
     Found,

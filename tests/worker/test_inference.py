@@ -17,7 +17,7 @@ from suite.plan.cell import WORKLOADS, Cell
 from suite.plan.measuring import LEAST_FOR_P99, Plan
 from suite.record.parts.evidence import Answered, Decoded, Identity, Inference
 from suite.record.parts.history import NUMBER_MOST
-from suite.worker.evidence import answers as answering
+from suite.worker.evidence import answered
 from suite.worker.launch import inference
 from suite.worker.launch.inference import WARM_UP, Answers, model_of, requests, summary
 from tests.frameworks import (
@@ -75,7 +75,7 @@ def asked(answer: Any = None, count: int = 100, clock: Any = None) -> tuple[Answ
 
 
 def found(answers: Answers, precision: str = "fp32") -> Answered:
-    return answering.evidence(answers, Linear(), Linear().checkpoint(), precision, SPEC)
+    return answered.check_answers(answers, Linear(), Linear().checkpoint(), precision, SPEC)
 
 
 def test_a_launch_that_is_not_asked_does_not_infer() -> None:
@@ -173,7 +173,7 @@ def test_answers_of_each_phase_are_evaluated_from_the_first_of_a_batch_to_its_la
 
 
 def test_losses_of_one_output_are_those_of_both_labels() -> None:
-    losses = answering.losses(np.array([[0.5]]), answering.labels_of(1))
+    losses = answered.losses(np.array([[0.5]]), answered.labels_of(1))
     assert losses[0] == pytest.approx([np.log1p(np.exp(0.5)), np.log1p(np.exp(-0.5))])
 
 
@@ -224,7 +224,7 @@ def test_the_function_that_serves_answers_as_the_evaluation_does(workload: str, 
         many = serving.on_host(serving.predict(training.put(source[1])[0]))
         assert not serving.keeps_gradient(inputs[:1])
         serving.close()
-        labels = answering.labels_of(logits.size)
-        expected = answering.losses_of_evaluation(training, inputs, labels, spec)
-    assert answering.losses(logits.reshape(1, -1), labels)[0] == pytest.approx(expected[0], rel=1e-4, abs=1e-4)
-    assert answering.losses(many.reshape(8, -1), labels) == pytest.approx(expected, rel=1e-4, abs=1e-4)
+        labels = answered.labels_of(logits.size)
+        expected = answered.losses_of_evaluation(training, inputs, labels, spec)
+    assert answered.losses(logits.reshape(1, -1), labels)[0] == pytest.approx(expected[0], rel=1e-4, abs=1e-4)
+    assert answered.losses(many.reshape(8, -1), labels) == pytest.approx(expected, rel=1e-4, abs=1e-4)

@@ -14,7 +14,7 @@ from suite.plan.measuring import WHOLE_BLOCKS, Plan
 from suite.record.job import Job
 from suite.record.record import PHASES
 from suite.session.launches.launch import ROOT, launch
-from suite.worker.evidence.replay import LAST_STEPS
+from suite.worker.evidence.updates import LAST_STEPS
 from suite.worker.loaders import KEPT
 from tests.launches import Launches, launched_cells
 from tests.processes import assert_public

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import Cell
-from suite.worker.evidence.optimizer import Formula, deviation
+from suite.worker.evidence.updates import Formula, deviation
 from suite.worker.frameworks import UnsupportedError, check, mark_tensors, read_mark
 from tests.frameworks import (
     PAIRS,
@@ -77,7 +77,7 @@ def trained(name: str, framework: str) -> tuple[dict[str, Array], dict[str, Arra
     """The weights before and after some steps, those by the formula, and how many parameters the optimizer moves."""
     from importlib import import_module
 
-    tools, layers = (import_module(f"suite.worker.frameworks.{framework}.{file}") for file in ("evidence", "proof"))
+    tools = import_module(f"suite.worker.frameworks.{framework}.evidence")
     spec = spec_of(name)
     source, formula = batches(spec, 8), Formula(spec.optimizer, decays=spec.decays)
     with training("imdb_lstm", framework, spec=spec) as running:
@@ -85,7 +85,7 @@ def trained(name: str, framework: str) -> tuple[dict[str, Array], dict[str, Arra
         for number in range(STEPS):
             _, gradients = tools.explain_step(running, running.put(source[number]))
             expected = formula.step(expected, gradients)
-        return before, running.weights(), expected, layers.count_trained(running)
+        return before, running.weights(), expected, tools.count_trained(running)
 
 
 @needs_frameworks

@@ -11,7 +11,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.record.parts.evidence import Scored
-from suite.worker.evidence.scored import Again
+from suite.worker.evidence.answered import Again
 from suite.worker.launch.training import scores
 from tests.frameworks import data
 from workloads.data.augment import evaluation_batches

@@ -67,7 +67,10 @@ def test_jax_hands_cudnn_what_masks(name: str, monkeypatch: pytest.MonkeyPatch) 
         handed.append((str(query.dtype), implementation))
         expected = {"is_causal"} if name == "gpt_small" else {"key_value_seq_lengths"}
         assert set(mask) == expected
-        seen = np.tri(query.shape[1], dtype=bool) if mask.get("is_causal") else mask["key_value_seq_lengths"]
+        positions = query.shape[1]
+        seen = np.tri(positions, dtype=bool)
+        if not mask.get("is_causal"):
+            seen = np.arange(positions) < mask["key_value_seq_lengths"][:, None, None, None]
         return module(name, "jax").plain_attention(query, key, value, seen)
 
     monkeypatch.setattr(jax.nn, "dot_product_attention", stand_in)

@@ -205,13 +205,6 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(real, cache):
     assert names(cache) == []
 
 
-def test_what_a_killed_process_left_is_cleared_away(real, cache):
-    put(cache / "cifar100-real-v1.tmp-abc_1234" / "train_inputs.npy", b"half")
-    assert names(cache) == ["cifar100-real-v1.tmp-abc_1234"]
-    real()
-    assert names(cache) == ["cifar100-real-v1"]
-
-
 def test_the_environment_names_the_directories(monkeypatch, tmp_path, data):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache_directory() == tmp_path / "xdg" / "framework-training-suite"

@@ -13,7 +13,7 @@ from suite.analysis.identity.tolerances import OWN_OPTIMIZER, tolerance_of
 from suite.record.parts.evidence import Last
 from suite.worker.evidence.collector import Evidence
 from suite.worker.evidence.fingerprint import take_own_fingerprint
-from suite.worker.evidence.replay import Replay
+from suite.worker.evidence.updates import Replay
 from tests.frameworks import batches, each_framework, framework_of, narrow, needs_frameworks
 from tests.subjects import BATCH, apart, subject
 

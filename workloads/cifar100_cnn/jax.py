@@ -50,7 +50,6 @@ class Cnn(nn.Module):
         return nn.Dense(CLASSES, name="logits", **types)(x)
 
     def apply_dropout(self, rate: float, x: jax.Array) -> jax.Array:
-        """Dropout, where the model has it."""
         dropped = nn.Dropout(rate, deterministic=not self.dropout)(x)
         return keep_if_off(self, dropped, x) if self.dropout else x
 
@@ -68,5 +67,4 @@ def build(
     spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
     checkpointing: bool = False,
 ) -> Cnn:  # fmt: skip
-    """The module; its weights come from `import_weights`."""
     return Cnn(spec, numbers, dropout, checkpointing)

@@ -9,7 +9,7 @@ import numpy as np
 
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, IMAGE, KERNEL, MEAN, CnnSpec
 from workloads.defaults import kernels
-from workloads.defaults.keras import export_weights, import_weights, variables
+from workloads.defaults.keras import export_weights, import_weights, policy, variables
 from workloads.spec import Numbers
 
 __all__ = ("build", "export_weights", "import_weights", "kernels", "loss", "scores", "variables")
@@ -28,8 +28,7 @@ class Normalise(keras.layers.Layer):
 def build(
     spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
 ) -> keras.Model:
-    """The model, its weights not yet set: uint8 images (batch, 32, 32, 3) to logits (batch, 100)."""
-    dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
+    dtype = policy(numbers)
     layers = keras.layers
     stack: list[keras.layers.Layer] = [keras.Input(IMAGE, dtype="uint8"), Normalise(dtype=dtype)]
     names = iter(spec.layers)
@@ -51,11 +50,9 @@ def build(
 
 
 def loss(dtype: str) -> keras.losses.Loss:
-    """Softmax cross entropy of logits (b, 100) and int labels (b,), averaged over the batch, in this type."""
     return keras.losses.SparseCategoricalCrossentropy(from_logits=True, dtype=dtype)
 
 
 def scores(logits: Any, labels: Any) -> tuple[Any, Any]:
-    """Of every sample the loss (b,), and whether the largest logit is the label's (b,)."""
     losses = keras.ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
     return losses, keras.ops.argmax(logits, 1) == keras.ops.cast(labels, "int32")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from flax import nnx
 
 from workloads.cifar100_cnn.spec import CLASSES, DEVIATION, KERNEL, MEAN, CnnSpec
-from workloads.data.dataset import Array
 from workloads.defaults import kernels
+from workloads.defaults.nnx import export_weights, import_weights
 from workloads.spec import Numbers
 
-__all__ = ("build", "export_weights", "import_weights", "kernels", "loss", "scores", "variables")
+__all__ = ("build", "export_weights", "import_weights", "kernels", "loss", "scores")
 
 
 class Cnn(nnx.Module):
@@ -46,32 +45,13 @@ class Cnn(nnx.Module):
 def build(
     spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto", *, rngs: nnx.Rngs
 ) -> Cnn:
-    """The module, its weights not yet set."""
     return Cnn(spec, numbers, dropout, rngs)
 
 
 def loss(model: Cnn, images: jax.Array, labels: jax.Array) -> jax.Array:
-    """Softmax cross entropy of uint8 images (b, 32, 32, 3) and int32 labels (b,), averaged over the batch."""
     return scores(model, images, labels)[0].mean()
 
 
 def scores(model: Cnn, images: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Of every sample the loss (b,), and whether the largest logit is the label's (b,); of the model as it is set."""
     output = model(images).astype(model.numbers.weights)
     return optax.softmax_cross_entropy_with_integer_labels(output, labels), output.argmax(1) == labels
-
-
-def import_weights(model: Cnn, weights: dict[str, Array]) -> None:
-    """Set every tensor from canonical weights."""
-    for name, tensor in variables(model).items():
-        tensor.set_value(jnp.array(weights[name], model.numbers.weights))
-
-
-def export_weights(model: Cnn, variables_of: nnx.State | None = None) -> dict[str, Array]:
-    """A copy of every tensor (or of its gradient, in a state like the model's) in canonical layout, on the host."""
-    return {name: np.array(tensor.get_value()) for name, tensor in variables(variables_of or model).items()}
-
-
-def variables(model: Cnn | nnx.State) -> dict[str, nnx.Variable]:
-    """Canonical name to variable; the layouts are the canonical ones."""
-    return {"/".join(map(str, path)): tensor for path, tensor in nnx.to_flat_state(nnx.state(model, nnx.Param))}

@@ -13,6 +13,7 @@ from workloads.defaults.tensorflow import (
     import_weights,
     kernels,
     loss,
+    policy,
     scores,
     variables,
 )
@@ -47,8 +48,7 @@ def build(
     spec: CnnSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
     checkpointing: bool = False,
 ) -> keras.Model:  # fmt: skip
-    """The model, its weights not yet set: uint8 images (batch, 32, 32, 3) to logits (batch, 100)."""
-    dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
+    dtype = policy(numbers)
     layers = keras.layers
     stack: list[keras.layers.Layer] = [keras.Input(IMAGE, dtype="uint8"), Normalise(dtype=dtype)]
     names = iter(spec.layers)
@@ -71,5 +71,4 @@ def build(
 
 
 def stages(model: keras.Model) -> list[list[keras.layers.Layer]]:
-    """The layers of two stages of about as many FLOPs."""
     return [model.layers[:FIRST_STAGE], model.layers[FIRST_STAGE:]]

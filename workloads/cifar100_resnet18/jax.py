@@ -72,5 +72,4 @@ def build(
     spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
     checkpointing: bool = False,
 ) -> ResNet:  # fmt: skip
-    """The module; its weights come from `import_weights`; it has no dropout to switch off."""
     return ResNet(spec, numbers, checkpointing)

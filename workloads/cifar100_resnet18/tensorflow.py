@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from workloads.cifar100_cnn.tensorflow import Normalise
 from workloads.cifar100_resnet18.spec import CLASSES, EPSILON, IMAGE, MOMENTUM, Convolution, ResNetSpec
-from workloads.defaults.tensorflow import Recomputed, export_weights, import_weights, loss, scores, variables
+from workloads.defaults.tensorflow import Recomputed, export_weights, import_weights, loss, policy, scores, variables
 from workloads.spec import Numbers
 
 __all__ = ("build", "export_weights", "import_weights", "kernels", "loss", "scores", "variables")
@@ -36,7 +36,6 @@ class FusedBatchNormalization(keras.layers.Layer):
         self.synchronised = synchronised
 
     def get_config(self) -> dict[str, Any]:
-        """What makes another layer like this."""
         return super().get_config() | {"synchronised": self.synchronised}
 
     def build(self, shape: tuple[int, ...]) -> None:
@@ -87,8 +86,7 @@ def build(
     spec: ResNetSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
     checkpointing: bool = False, synchronised: bool = False,
 ) -> keras.Model:  # fmt: skip
-    """The model, its weights not yet set: uint8 images (batch, 32, 32, 3) to logits (batch, 100); it has no dropout."""
-    dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
+    dtype = policy(numbers)
     layers = keras.layers
 
     def normalise(c: Convolution, x: keras.KerasTensor) -> keras.KerasTensor:
@@ -120,5 +118,4 @@ def build(
 
 
 def kernels(spec: ResNetSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice."""
     return {"batch_normalization": "composite" if numbers.compute == "float64" else "fused"}

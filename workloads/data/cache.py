@@ -30,7 +30,6 @@ from workloads.data.dataset import (
     DataError,
     DataSet,
     Split,
-    Voucher,
     arrays,
     contiguous_bytes,
 )
@@ -156,7 +155,7 @@ def _open(folder: Path) -> DataSet:
     form = str(meta.get("form", ""))
     if form not in ("", *FORMS):
         raise ValueError(f"its form is {form!r}")
-    return DataSet(name, kind, str(meta["digest"]), train, test, _voucher(meta), form)
+    return DataSet(name, kind, str(meta["digest"]), train, test, form)
 
 
 def _dtype(array: Array) -> str:
@@ -178,23 +177,7 @@ def _meta(data: DataSet) -> dict[str, Any]:
     }
     if data.form:
         meta["form"] = data.form
-    if data.voucher:
-        # Both digests: the one that this program expects of the official archive, and the actual one.
-        meta["official_archive"] = {
-            "md5": data.voucher.archive_md5,
-            "expected_digest": data.voucher.expected,
-            "found_digest": data.digest,
-        }
     return meta
-
-
-def _voucher(meta: dict[str, Any]) -> Voucher | None:
-    official = meta.get("official_archive")
-    if official is None:
-        return None
-    if official["found_digest"] != meta["digest"]:
-        raise ValueError("its official_archive is about another digest")
-    return Voucher(str(official["md5"]), str(official["expected_digest"]))
 
 
 def _write_array(path: Path, array: Array, advance: Advance) -> None:

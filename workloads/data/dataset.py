@@ -49,14 +49,6 @@ def _open_split(inputs: str, labels: str) -> Split:
 
 
 @dataclass(frozen=True)
-class Voucher:
-    """Accepts real data without the ``expected`` digest, by the MD5 of the authors' archive that it comes from."""
-
-    archive_md5: str
-    expected: str
-
-
-@dataclass(frozen=True)
 class DataSet:
     """A data set with its provenance: ``kind`` is ``real`` or ``synthetic``, ``digest`` is over all four arrays.
 
@@ -69,7 +61,6 @@ class DataSet:
     digest: str
     train: Split
     test: Split
-    voucher: Voucher | None = None
     form: str = ""
     augment: Callable[[Array, Array], Array] | None = None
     draws: int = 0

@@ -37,12 +37,6 @@ def logits(model: Any, weights: Tree, statistics: Tree, inputs: jax.Array) -> ja
 
 
 def by_sample(losses: Compared, right: Compared) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """`loss`, the mean over the batch in training, and `scores`, of every sample in evaluation, of a workload.
-
-    ``losses`` and ``right`` are functions of the output, or a list of outputs, and the labels: of every sample the loss
-    (b,), and whether it is right (b,). An output (b, 1) comes as (b,), in the weights' type.
-    """
-
     def loss(
         model: Any, weights: Tree, statistics: Tree, key: jax.Array, inputs: jax.Array, labels: jax.Array
     ) -> tuple[jax.Array, Tree]:
@@ -122,13 +116,11 @@ def _variables(weights: Tree, statistics: Tree) -> Tree:
 
 
 def unpack(inputs: jax.Array, parts: tuple[defaults.Part, ...]) -> list[jax.Array]:
-    """The inputs that `workloads.data.own.pack` made one of, by the shape of a sample and the type of each."""
     each = [(inputs[:, place].reshape(-1, *shape), dtype) for place, _, shape, dtype in defaults.cut(parts)]
     return [jax.lax.bitcast_convert_type(array, dtype) for array, dtype in each]
 
 
 def join(output: Any) -> jax.Array:
-    """A model's output as one tensor: several, in a tuple or list, as (b, numbers)."""
     several = isinstance(output, tuple | list)
     return jnp.concatenate([each.reshape(len(each), -1) for each in output], 1) if several else output
 

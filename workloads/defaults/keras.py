@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 from workloads.data.dataset import Array
+from workloads.spec import Numbers
 
 
 def import_weights(model: keras.Model, weights: dict[str, Array]) -> None:
@@ -39,3 +40,8 @@ def variables(model: keras.Model) -> dict[str, keras.Variable]:
 #: Canonical names that Keras spells otherwise, and the parts of its recurrent layers that hold the tensors.
 NAMES = {"embeddings": "table", "gamma": "scale", "beta": "bias", "recurrent_kernel": "recurrent"}
 CELLS = ("lstm_cell", "gru_cell", "simple_rnn_cell")
+
+
+def policy(numbers: Numbers) -> str:
+    """Keras' name of the types that its layers compute in and keep their weights in."""
+    return numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"

@@ -11,11 +11,11 @@ import tensorflow as tf
 
 from workloads import defaults
 from workloads.data.dataset import Array
-from workloads.defaults.keras import import_weights, variables
+from workloads.defaults.keras import import_weights, policy, variables
 
 __all__ = (
     "BatchNormalization", "Dropout", "Recomputed", "Unpack", "binary_loss", "binary_scores", "by_sample",
-    "export_weights", "import_weights", "join", "kernels", "loss", "scores", "squared_loss", "squared_scores",
+    "export_weights", "import_weights", "join", "kernels", "loss", "policy", "scores", "squared_loss", "squared_scores",
     "turn_off", "variables",
 )  # fmt: skip
 
@@ -26,12 +26,6 @@ kernels = defaults.kernels
 
 
 def by_sample(losses: Compared, right: Compared) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """`loss`, the mean over the batch in training, and `scores`, of every sample in evaluation, of a workload.
-
-    ``losses`` and ``right`` are functions of the output, or a list of outputs, and the labels: of every sample the loss
-    (b,), and whether it is right (b,). An output (b, 1) comes as (b,), in the weights' type.
-    """
-
     def loss(model: keras.Model, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return tf.reduce_mean(losses(_output(model, inputs, training=True), labels))
 
@@ -100,7 +94,6 @@ class BatchNormalization(keras.layers.BatchNormalization):
 
 
 def join(output: Any) -> tf.Tensor:
-    """A model's output as one tensor: several, in a tuple or list, as (b, numbers)."""
     several = isinstance(output, tuple | list)
     return tf.concat([tf.reshape(each, (tf.shape(each)[0], -1)) for each in output], 1) if several else output
 
@@ -153,7 +146,6 @@ class Dropout(keras.layers.Layer):
             self.seed_generator = keras.random.SeedGenerator()
 
     def get_config(self) -> dict[str, Any]:
-        """What makes another layer like this."""
         return super().get_config() | {"rate": self.rate}
 
     def build(self, shape: tuple[int, ...]) -> None:

@@ -15,7 +15,7 @@ import optax
 
 from workloads.defaults.jax import export_weights, import_weights, recompute, statistics
 from workloads.gpt_small.spec import EPSILON, IGNORED, VOCABULARY, GptSpec
-from workloads.imdb_transformer.jax import kernels
+from workloads.imdb_transformer.jax import kernels, plain_attention
 from workloads.spec import Numbers
 
 __all__ = (
@@ -91,20 +91,10 @@ def _block(name: str, model: Gpt, x: jax.Array, cache: jax.Array | None = None, 
     return x if cache is None else (x, cache)
 
 
-def plain_attention(query: jax.Array, key: jax.Array, value: jax.Array, before: jax.Array) -> jax.Array:
-    """The formula, for (batch, positions, heads, head width); the softmax in float32 at least."""
-    wide = jnp.promote_types(query.dtype, jnp.float32)
-    query, key, value = (part.swapaxes(1, 2) for part in (query, key, value))
-    scores = jnp.einsum("bhqd,bhkd->bhqk", query * query.shape[-1] ** -0.5, key)
-    weights = nn.softmax(jnp.where(before, scores.astype(wide), -jnp.inf))
-    return jnp.einsum("bhqk,bhkd->bhqd", weights.astype(query.dtype), value).swapaxes(1, 2)
-
-
 def build(
     spec: GptSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
     checkpointing: bool = False,
 ) -> Gpt:  # fmt: skip
-    """The module; its weights come from `import_weights`."""
     del dropout  # there is none
     return Gpt(spec, numbers, kernels(spec, numbers, device, kernel)["attention"], checkpointing)
 
@@ -117,7 +107,6 @@ def logits(model: Gpt, weights: Tree, statistics: Tree, tokens: jax.Array, last:
 def loss(
     model: Gpt, weights: Tree, statistics: Tree, key: jax.Array, tokens: jax.Array, labels: jax.Array
 ) -> tuple[jax.Array, Tree]:
-    """Cross entropy of int32 tokens and the words that follow them, (b, length) each, averaged over all words."""
     output = logits(model, weights, statistics, tokens).astype(model.numbers.weights)
     return optax.softmax_cross_entropy_with_integer_labels(output, labels).mean(), statistics
 
@@ -125,10 +114,6 @@ def loss(
 def scores(
     model: Gpt, weights: Tree, statistics: Tree, tokens: jax.Array, labels: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Of every window the mean loss of its words (b,), and the share of them that have the largest logit (b,).
-
-    Words with the label `IGNORED` do not count.
-    """
     output = logits(model, weights, statistics, tokens).astype(model.numbers.weights)
     counted = labels != IGNORED
     losses = optax.softmax_cross_entropy_with_integer_labels(output, jnp.where(counted, labels, 0))

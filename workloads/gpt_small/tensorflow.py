@@ -11,9 +11,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from workloads.defaults.tensorflow import Recomputed, export_weights, import_weights, variables
+from workloads.defaults.tensorflow import Recomputed, export_weights, import_weights, policy, variables
 from workloads.gpt_small.spec import EPSILON, IGNORED, VOCABULARY, GptSpec
-from workloads.imdb_transformer.tensorflow import gelu, kernels
+from workloads.imdb_transformer.tensorflow import gelu, join_heads, kernels, plain_attention, split_heads
 from workloads.spec import Numbers
 
 __all__ = (
@@ -32,7 +32,7 @@ class Block(keras.Model):
 
     def __init__(self, spec: GptSpec, numbers: Numbers, name: str) -> None:
         super().__init__(dtype=numbers.weights, autocast=False, name=name)
-        dtype = _policy(numbers)
+        dtype = policy(numbers)
 
         def norm(part: str) -> keras.layers.Layer:
             return keras.layers.LayerNormalization(epsilon=EPSILON, center=False, name=f"{name}_{part}", dtype=dtype)
@@ -56,9 +56,7 @@ class Block(keras.Model):
 
     def attend(self, projected: tf.Tensor, cache: Any, at: tf.Tensor | None) -> Any:
         """Attention over (batch, positions, 3 * width), from each position to itself and those before it; the cache."""
-        _, positions, width = projected.shape
-        head = width // (3 * self.heads)
-        parts = tf.transpose(tf.reshape(projected, (-1, positions, 3, self.heads, head)), (2, 0, 3, 1, 4))
+        positions, parts = projected.shape[1], split_heads(projected, self.heads)
         query, key, value = tf.unstack(parts)
         before = tf.constant(np.tri(positions, dtype=bool))
         if cache is not None and at is None:
@@ -68,7 +66,7 @@ class Block(keras.Model):
             cache[:, :, :, at : at + 1].assign(parts[1:])
             key, value, before = cache[0], cache[1], place <= at
         attended = plain_attention(query, key, value, before, self.wide)
-        return tf.reshape(tf.transpose(attended, (0, 2, 1, 3)), (-1, positions, width // 3)), cache
+        return join_heads(attended), cache
 
 
 class Gpt(keras.Model):
@@ -83,7 +81,7 @@ class Gpt(keras.Model):
         self.positions = keras.layers.Embedding(spec.length, spec.width, name="positions", dtype=wide)
         blocks = [Block(spec, numbers, name) for name in spec.blocks]
         self.blocks = [Recomputed(block, wide) for block in blocks] if checkpointing else blocks
-        self.norm = keras.layers.LayerNormalization(epsilon=EPSILON, center=False, name="norm", dtype=_policy(numbers))
+        self.norm = keras.layers.LayerNormalization(epsilon=EPSILON, center=False, name="norm", dtype=policy(numbers))
 
     def build(self, shape: tuple[int | None, ...]) -> None:
         self.positions.build()  # whose table is added as a whole, without a call
@@ -109,19 +107,10 @@ class Gpt(keras.Model):
         return logits if caches is None else (logits, after)
 
 
-def plain_attention(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, before: tf.Tensor, wide: str) -> tf.Tensor:
-    """The formula, for (batch, heads, positions, head width); the softmax in ``wide``, which is float32 at least."""
-    scale = tf.constant(query.shape[-1] ** -0.5, query.dtype)  # a cast would round it to float32 in any type
-    scores = tf.matmul(query * scale, key, transpose_b=True)
-    weights = tf.nn.softmax(tf.cast(scores, wide) + tf.where(before, tf.zeros((), wide), -np.inf))
-    return tf.matmul(tf.cast(weights, value.dtype), value)
-
-
 def build(
     spec: GptSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
     checkpointing: bool = False,
 ) -> Gpt:  # fmt: skip
-    """The model, its weights not yet set."""
     del dropout  # there is none
     kernels(spec, numbers, device, kernel)
     model = Gpt(spec, numbers, checkpointing)
@@ -130,16 +119,11 @@ def build(
 
 
 def loss(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Cross entropy of int tokens and the words that follow them, (b, length) each, averaged over all words."""
     logits = tf.cast(model(tokens, training=True), model.variable_dtype)
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
 
 def scores(model: keras.Model, tokens: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Of every window the mean loss of its words (b,), and the share of them that have the largest logit (b,).
-
-    Words with the label `IGNORED` do not count.
-    """
     logits = tf.cast(model(tokens, training=False), model.variable_dtype)
     counted = labels > IGNORED
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.where(counted, labels, tf.zeros_like(labels)), logits)
@@ -165,7 +149,3 @@ def decode(
 ) -> tuple[tf.Tensor, list[tf.Variable]]:
     """The same after one more token each, (b,), whose place is ``at``; the caches are changed."""
     return model(tokens[:, None], training=False, last=True, caches=caches, at=at)
-
-
-def _policy(numbers: Numbers) -> str:
-    return numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"

@@ -87,12 +87,10 @@ def cudnn_lstm(x: jax.Array, kernel: jax.Array, recurrent: jax.Array, bias: jax.
 
 
 def build(spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto") -> Lstm:
-    """The module; its weights come from `import_weights`; it has no dropout to switch off."""
     return Lstm(spec, numbers, kernels(spec, numbers, device, kernel)["lstm"])
 
 
 def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice."""
     if kernel == "auto":
         kernel = "cudnn" if device == "cuda" and numbers.compute in CUDNN_TYPES else "scan"
     return {"lstm": kernel}

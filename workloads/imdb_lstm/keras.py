@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from workloads.defaults.keras import export_weights, import_weights, variables
+from workloads.defaults.keras import export_weights, import_weights, policy, variables
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 from workloads.spec import Numbers
 
@@ -22,8 +22,7 @@ CUDNN = {"auto": "auto", "cudnn": True, "scan": False}
 def build(
     spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
 ) -> keras.Model:
-    """The model, its weights not yet set: int tokens (batch, length) to logits (batch, 1); it has no dropout."""
-    dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
+    dtype = policy(numbers)
     layers = keras.layers
     # As TensorFlow's kernels on a GPU want them.
     tokens = "int64" if device == "cuda" and keras.backend.backend() == "tensorflow" else "int32"
@@ -38,19 +37,16 @@ def build(
 
 
 def loss(dtype: str) -> keras.losses.Loss:
-    """Binary cross entropy of logits (b, 1) and int labels (b,), averaged over the batch, in this type."""
     return keras.losses.BinaryCrossentropy(from_logits=True, dtype=dtype)
 
 
 def scores(logits: Any, labels: Any) -> tuple[Any, Any]:
-    """Of every sample the loss (b,), and whether the logit's sign is the label's (b,)."""
     logits = keras.ops.squeeze(logits, 1)
     losses = keras.ops.binary_crossentropy(keras.ops.cast(labels, logits.dtype), logits, from_logits=True)
     return losses, (logits > 0) == (labels > 0)
 
 
 def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice."""
     if kernel == "auto":  # on a GPU Keras decides, and does not say
         return {"lstm": "auto" if device == "cuda" else "scan"}
     return {"lstm": kernel}

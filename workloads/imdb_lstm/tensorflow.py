@@ -9,7 +9,7 @@ import keras
 
 from workloads.defaults.tensorflow import binary_loss as loss
 from workloads.defaults.tensorflow import binary_scores as scores
-from workloads.defaults.tensorflow import export_weights, import_weights, variables
+from workloads.defaults.tensorflow import export_weights, import_weights, policy, variables
 from workloads.imdb_lstm.spec import VOCABULARY, LstmSpec
 from workloads.spec import Numbers
 
@@ -19,9 +19,8 @@ __all__ = ("build", "export_weights", "import_weights", "kernels", "loss", "scor
 def build(
     spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
 ) -> keras.Model:
-    """The model, its weights not yet set: int tokens (batch, length) to logits (batch, 1); it has no dropout."""
     cudnn = kernels(spec, numbers, device, kernel)["lstm"] == "cudnn"
-    dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
+    dtype = policy(numbers)
     layers = keras.layers
     # Keras casts to what is written here, and on a GPU kernels take int32 in the host's memory only.
     tokens = "int64" if device == "cuda" else "int32"
@@ -41,12 +40,10 @@ def build(
 
 
 def stages(model: keras.Model) -> list[list[keras.layers.Layer]]:
-    """The layers of two stages: the embedding, which has most weights, and the rest."""
     return [model.layers[:1], model.layers[1:]]
 
 
 def kernels(spec: LstmSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice."""
     if kernel == "auto":
         kernel = "cudnn" if device == "cuda" else "scan"
     return {"lstm": kernel}

@@ -69,11 +69,11 @@ class Transformer(nn.Module):
             lengths = {"key_value_seq_lengths": count}
             attended = jax.nn.dot_product_attention(query, key, value, **lengths, implementation="cudnn")
         else:
-            attended = plain_attention(query, key, value, count)
+            words = jnp.arange(positions) < count[:, None, None, None]
+            attended = plain_attention(query, key, value, words)
         return attended.reshape(batch, positions, -1)
 
     def apply_dropout(self, x: jax.Array) -> jax.Array:
-        """Dropout, where the model has it."""
         dropped = nn.Dropout(self.spec.dropout, deterministic=not self.dropout)(x)
         return keep_if_off(self, dropped, x) if self.dropout else x
 
@@ -100,13 +100,12 @@ def move_to_front(tokens: jax.Array, positions: int) -> tuple[jax.Array, jax.Arr
     return jnp.take_along_axis(tokens, jnp.minimum(place, length - 1), 1), count
 
 
-def plain_attention(query: jax.Array, key: jax.Array, value: jax.Array, count: jax.Array) -> jax.Array:
-    """The formula, for (batch, positions, heads, head width); the softmax in float32 at least."""
+def plain_attention(query: jax.Array, key: jax.Array, value: jax.Array, words: jax.Array) -> jax.Array:
+    """The formula, for (batch, positions, heads, head width) and the keys that count; softmax in float32 at least."""
     wide = jnp.promote_types(query.dtype, jnp.float32)
     # Heads first, once for all products: those of the gradient would bring each operand into this order by itself.
     query, key, value = (part.swapaxes(1, 2) for part in (query, key, value))
     scores = jnp.einsum("bhqd,bhkd->bhqk", query * query.shape[-1] ** -0.5, key)
-    words = jnp.arange(key.shape[2]) < count[:, None, None, None]
     weights = nn.softmax(jnp.where(words, scores.astype(wide), -jnp.inf))
     return jnp.einsum("bhqk,bhkd->bhqd", weights.astype(query.dtype), value).swapaxes(1, 2)
 
@@ -115,12 +114,10 @@ def build(
     spec: TransformerSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
     checkpointing: bool = False,
 ) -> Transformer:  # fmt: skip
-    """The module; its weights come from `import_weights`."""
     return Transformer(spec, numbers, dropout, kernels(spec, numbers, device, kernel)["attention"], checkpointing)
 
 
 def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice. Raises `UnavailableKernelError`."""
     available = device == "cuda" and numbers.compute in CUDNN_TYPES
     if kernel == "fused" and not available:
         types = " and ".join(CUDNN_TYPES)

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from workloads.defaults.tensorflow import Dropout, Recomputed, export_weights, import_weights, variables
+from workloads.defaults.tensorflow import Dropout, Recomputed, export_weights, import_weights, policy, variables
 from workloads.defaults.tensorflow import binary_loss as loss
 from workloads.defaults.tensorflow import binary_scores as scores
 from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
@@ -67,18 +67,31 @@ class Attention(keras.layers.Layer):
         self.heads = heads
 
     def call(self, projected: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-        _, positions, width = projected.shape
-        head = width // (3 * self.heads)
-        parts = tf.transpose(tf.reshape(projected, (-1, positions, 3, self.heads, head)), (2, 0, 3, 1, 4))
         # The gradient of this is one copy; that of three slices fills and adds up three tensors.
-        query, key, value = tf.unstack(parts)
-        scale = tf.constant(head**-0.5, query.dtype)  # a cast would round it to float32 in any type
-        scores = tf.matmul(query * scale, key, transpose_b=True)
-        # Added, since a choice between whole tensors would be made again for the gradient.
-        mask = tf.where(words[:, None, None] > 0, tf.zeros((), self.variable_dtype), -np.inf)
-        weights = tf.nn.softmax(tf.cast(scores, self.variable_dtype) + mask)
-        attended = tf.matmul(tf.cast(weights, value.dtype), value)
-        return tf.reshape(tf.transpose(attended, (0, 2, 1, 3)), (-1, positions, width // 3))
+        query, key, value = tf.unstack(split_heads(projected, self.heads))
+        return join_heads(plain_attention(query, key, value, words[:, None, None] > 0, self.variable_dtype))
+
+
+def split_heads(projected: tf.Tensor, heads: int) -> tf.Tensor:
+    """(batch, positions, 3 * width) to queries, keys and values, (3, batch, heads, positions, head width)."""
+    _, positions, width = projected.shape
+    parts = tf.reshape(projected, (-1, positions, 3, heads, width // (3 * heads)))
+    return tf.transpose(parts, (2, 0, 3, 1, 4))
+
+
+def join_heads(attended: tf.Tensor) -> tf.Tensor:
+    """(batch, heads, positions, head width) to (batch, positions, width)."""
+    _, heads, positions, head = attended.shape
+    return tf.reshape(tf.transpose(attended, (0, 2, 1, 3)), (-1, positions, heads * head))
+
+
+def plain_attention(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, words: tf.Tensor, wide: str) -> tf.Tensor:
+    """The formula, for (batch, heads, positions, head width) and the keys that count; the softmax in ``wide``."""
+    scale = tf.constant(query.shape[-1] ** -0.5, query.dtype)  # a cast would round it to float32 in any type
+    scores = tf.matmul(query * scale, key, transpose_b=True)
+    # Added, since a choice between whole tensors would be made again for the gradient.
+    weights = tf.nn.softmax(tf.cast(scores, wide) + tf.where(words, tf.zeros((), wide), -np.inf))
+    return tf.matmul(tf.cast(weights, value.dtype), value)
 
 
 class Mean(keras.layers.Layer):
@@ -93,9 +106,8 @@ def build(
     spec: TransformerSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
     checkpointing: bool = False,
 ) -> keras.Model:  # fmt: skip
-    """The model, its weights not yet set: int tokens (batch, length) to logits (batch, 1)."""
     kernels(spec, numbers, device, kernel)
-    dtype = numbers.compute if numbers.compute == numbers.weights else f"mixed_{numbers.compute}"
+    dtype = policy(numbers)
     wide, layers = numbers.weights, keras.layers
 
     def add_residual(x: keras.KerasTensor, y: keras.KerasTensor) -> keras.KerasTensor:
@@ -135,7 +147,6 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
 
 
 def kernels(spec: WorkloadSpec, numbers: Numbers, device: str, kernel: str) -> dict[str, str]:
-    """Which implementation of a layer runs, where there is a choice. Raises `UnavailableKernelError`."""
     if kernel == "fused":
         raise UnavailableKernelError("TensorFlow has no fused attention, and Keras none on TensorFlow; use plain")
     return {"attention": "plain"}

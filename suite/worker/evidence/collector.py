@@ -23,7 +23,7 @@ import numpy as np
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.job import Job
 from suite.record.parts.evidence import Identity, Last, Recomputed
-from suite.worker.evidence import answers as answering
+from suite.worker.evidence.answered import Again, check_answers
 from suite.worker.evidence.fingerprint import (
     BATCH,
     SEED,
@@ -34,10 +34,8 @@ from suite.worker.evidence.fingerprint import (
     take_float64_fingerprint,
     take_own_fingerprint,
 )
-from suite.worker.evidence.optimizer import deviation
-from suite.worker.evidence.replay import FP16_STEPS, LAST_STEPS, Replay
-from suite.worker.evidence.scored import Again
 from suite.worker.evidence.subject import Subject
+from suite.worker.evidence.updates import FP16_STEPS, LAST_STEPS, Replay, deviation
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.launch.description import check
 from suite.worker.launch.inference import Answers
@@ -165,7 +163,7 @@ class Evidence:
         off, again = self.replay.deviation(fresh)
         precision = self.subject.cell.precision
         spec = self.subject.spec
-        answered = self.answers and answering.evidence(self.answers, fresh, self.replay.state, precision, spec)
+        answered = self.answers and check_answers(self.answers, fresh, self.replay.state, precision, spec)
         self.replay = self.again = self.answers = None
         if self.whole and self.subject.switchable:
             fresh.restore(start)

@@ -24,8 +24,7 @@ from suite.plan.cell import Cell
 from suite.record.text import clean
 from suite.worker.evidence.enlarged import enlarge, enlarge_inputs, perturb
 from suite.worker.evidence.fingerprint import at_proof_rate
-from suite.worker.evidence.owners import Asked, owners, part
-from suite.worker.evidence.sources import Sources
+from suite.worker.evidence.layers import Asked, Sources, owners, part
 from suite.worker.frameworks import import_framework
 from workloads import registry
 from workloads.data.dataset import Array
@@ -83,8 +82,7 @@ def collect(
     tools = import_module(f"suite.worker.frameworks.{framework}.evidence")
     spec = at_proof_rate(spec)
     cell = Cell(workload, framework, precision="fp64", batch=len(batches[0][1]), size=spec.size)
-    layers = import_module(f"suite.worker.frameworks.{framework}.proof")
-    stages = _Stages(code, layers, cell, spec=spec, module=module, weights=weights)
+    stages = _Stages(code, tools, cell, spec=spec, module=module, weights=weights)
     code.prepare(cell, "cpu", 0)
     with tools.on_host() as rounded:
         for name in ("weights", "forward", "gradients", "steps", "evaluation", "dropout", "scaled"):

@@ -1,12 +1,10 @@
 """One folder per framework, with the same files and the same names in the same order, to be read side by side.
 
-Each `training.py` has `DISTRIBUTIONS`, `prepare`, `Training`, `installation`, `memory`, `out_of_memory`, `product`,
-`convolution` and `multiplication`. `Training` takes the step that is measured (`put`, `get`, `compile`, `step`,
-`fence`, `read`), evaluates (`evaluate`), goes on where another process ended (`checkpoint`, `restore`), and shows what
-it computes (`weights`, `gradients`, `logits`, `compiled`). What a framework says of its build, its devices and their
-memory stands in `device.py`. `evidence.py` has what only the evidence in a record asks for, such as `on_host`,
-`explain_step`, `draws`, `updates` and `applied`, which reads the settings back from what ran, and `optimizer.py` the
-optimizers by the spec's formulas. Importing this package imports none of them.
+Functions that all have are described in PyTorch's files; the others say what is different. `training.py` has the step
+that is measured, `device.py` what a framework says of its build, its devices and their memory, `optimizer.py` the
+optimizers by the spec's formulas, `evidence.py` what only the evidence in a record and `suite.prove` ask for,
+`inference.py` the model that serves, `devices.py` and `split.py` the strategies of several devices. `keras.py` drives
+any of them. Importing this package imports none of them.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Keras on any backend, as its users drive it: `train_on_batch`, or `fit`, on the suite's weights and batches.
 
-What the backends share is here; a file ``*_keras`` beside each framework's has what they do not. The loss is Keras'
-own. The optimizers are the spec's, as subclasses of Keras': its own SGD keeps the rate inside the velocity and its Adam
-adds epsilon before the bias correction, so that with them nothing could be proved.
+The loss is Keras' own. The optimizers are the spec's, as subclasses of Keras': its own SGD keeps the rate inside the
+velocity and its Adam adds epsilon before the bias correction, so that with them nothing could be proved.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from inspect import getclosurevars
 from itertools import islice
 from types import ModuleType
 from typing import Any
@@ -20,30 +20,40 @@ from keras.src.backend.common import dtypes
 
 from suite.catalog.settings import LAYOUTS
 from suite.plan.cell import USUAL_COMPILE, Cell
-from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, UnsupportedError, check_batch
+from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, NUMBERS, UnsupportedError, check_batch
 from suite.worker.interfaces import LEAST_EPOCH_S
 from workloads import spec as specs
 from workloads.data.dataset import Array
-from workloads.spec import Numbers, WorkloadSpec
+from workloads.spec import WorkloadSpec
 
 DISTRIBUTIONS = ("keras",)
 
-#: A gradient as one array: some backends give that of an embedding as slices.
-Dense = Callable[[Any], Any]
+
+def find_framework() -> str:
+    """The framework that Keras runs on."""
+    backend: str = keras.backend.backend()
+    return "pytorch" if backend == "torch" else backend
 
 
-def prepare(cell: Cell, seed: int, backend: str) -> dict[str, Any]:
+FRAMEWORK = find_framework()
+native = import_module(f"suite.worker.frameworks.{FRAMEWORK}.training")
+evidence = import_module(f"suite.worker.frameworks.{FRAMEWORK}.evidence")
+programs_kept = evidence.programs_kept
+
+
+def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
     """Set Keras' global switches, once its backend is prepared; the settings that it adds.
 
     Raises `UnsupportedError` for what this interface does not have.
     """
-    if keras.backend.backend() != backend:
-        raise RuntimeError(f"Keras runs on {keras.backend.backend()}, not on {backend}: KERAS_BACKEND came too late")
+    del device  # Keras puts its variables on a GPU where its backend sees one
+    if cell.framework != (backend := find_framework()):
+        raise RuntimeError(f"Keras runs on {backend}, not on {cell.framework}: KERAS_BACKEND came too late")
     if cell.accumulate > 1:
         raise UnsupportedError("Keras' optimizers accumulate by a rule of their own; leave out --accumulate")
     if cell.checkpointing == "on":
         raise UnsupportedError("gradient checkpointing is measured with the suite's own loop; leave out --interface")
-    if cell.precision == "fp64" and backend != "tensorflow":
+    if cell.precision == "fp64" and FRAMEWORK != "tensorflow":
         raise UnsupportedError(f"Keras promotes to float32 at most on {cell.framework}, so that fp64 would be neither")
     if cell.compile == "max":
         raise UnsupportedError("Keras compiles PyTorch in one mode only; use eager or compile")
@@ -74,19 +84,34 @@ def in_float64() -> Iterator[None]:
         dtypes.BIT64_TO_BIT32_DTYPE["float64"] = promoted
 
 
-class Training(ABC):
-    """A Keras model with its optimizer, and the step that is measured. A backend's file adds `put`, `get`, `fence`."""
+@contextmanager
+def on_host() -> Iterator[None]:
+    """A context in which a `Training` on ``cpu`` computes there, in float64 if its cell asks for it."""
+    with evidence.on_host() if FRAMEWORK == "jax" else keras.device("cpu"), in_float64():
+        yield
 
+
+def _wait_for_variables(training: Any, pending: Any = None) -> None:
+    native.jax.block_until_ready([pending, *(variable.value for variable in training.model.variables)])
+
+
+class Training:
     def __init__(
         self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
-        *, numbers: Numbers, dense: Dense, dropout: bool = True, rates: Array | None = None,
+        *, dropout: bool = True, seed: int = 0, rates: Array | None = None,
     ) -> None:  # fmt: skip
-        """``rates`` are the learning rates of all steps, where they are not the spec's one."""
-        self.cell, self.spec, self.module, self.device, self.numbers = cell, spec, module, device, numbers
-        self.dense, self.rates = dense, rates
-        self.model = module.build(spec, numbers, dropout, device, cell.kernel)
-        module.import_weights(self.model, weights)
-        self.prepare()
+        del seed  # dropout draws from the global seed, which `prepare` sets
+        self.cell, self.spec, self.module, self.device = cell, spec, module, device
+        self.numbers, self.rates = NUMBERS[cell.precision], rates
+        with native.tf.device(native.place(device)) if FRAMEWORK == "tensorflow" else nullcontext():
+            self.model = module.build(spec, self.numbers, dropout, device, cell.kernel)
+            module.import_weights(self.model, weights)
+            self.prepare()
+
+    # On JAX's default device, and not bound to it: what is bound would have the second step compile.
+    put = staticmethod(native.jax.device_put) if FRAMEWORK == "jax" else native.Training.put
+    get = native.Training.get
+    fence = _wait_for_variables if FRAMEWORK == "jax" else native.Training.fence
 
     def prepare(self, explained: bool = False) -> None:
         """Give the model its optimizer, loss and step; ``explained`` ones keep the gradients that they followed."""
@@ -96,7 +121,7 @@ class Training(ABC):
             raise UnsupportedError(
                 f"{self.cell.interface} is measured with Sgd and Adam, not with {type(config).__name__}"
             )
-        self.inner = self.optimizer = kind(config, self.rates, self.dense, explained)
+        self.inner = self.optimizer = kind(config, self.rates, explained)
         if self.cell.precision == "fp16":
             self.optimizer = keras.optimizers.LossScaleOptimizer(
                 self.inner, initial_scale=LOSS_SCALE, dynamic_growth_steps=LOSS_SCALE_GROWTH_STEPS
@@ -116,16 +141,7 @@ class Training(ABC):
         """What Keras made of the cell."""
         return {"jit_compile": bool(self.model.jit_compile)}
 
-    @abstractmethod
-    def put(self, batch: tuple[Any, Any]) -> Any:
-        """The batch on the device."""
-
-    @abstractmethod
-    def get(self, batch: Any) -> tuple[Array, Array]:
-        """The batch back on the host, as it reached the device."""
-
     def compile(self, batch: Any) -> bool:
-        """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
         del batch  # Keras compiles inside the first step
         return False
 
@@ -145,33 +161,26 @@ class Training(ABC):
         return float(history.history["loss"][0])
 
     def evaluate(self, batch: Any) -> tuple[Any, Any]:
-        """Loss and correctness of each sample, (b,) each, still on the device; without dropout."""
         inputs, labels = batch
         logits = keras.ops.convert_to_tensor(self.model.predict_on_batch(inputs), self.numbers.weights)
         return self.module.scores(logits, labels)
 
-    @abstractmethod
-    def fence(self, pending: Any = None) -> None:
-        """Wait until the device has finished all pending work."""
-
     def read(self, losses: list[float]) -> list[float]:
-        """The losses as numbers."""
         return list(losses)
 
-    def count_compiled(self) -> dict[str, int]:
-        """The number of compiled graphs and of graph breaks so far: the step is traced where it is compiled."""
-        return {"graphs": self.inner.calls, "graph_breaks": 0}
+    def _count_traces(self) -> dict[str, int]:
+        return {"graphs": self.inner.calls, "graph_breaks": 0}  # the step is traced where it is compiled
+
+    # PyTorch counts by itself: an eager step is no graph, and Python runs each.
+    count_compiled = native.Training.count_compiled if FRAMEWORK == "pytorch" else _count_traces
 
     def weights(self) -> dict[str, Array]:
-        """Every tensor in canonical layout, on the host."""
         return self.module.export_weights(self.model)
 
     def checkpoint(self) -> dict[str, Array]:
-        """Everything that the next step depends on besides its batch, for a checkpoint."""
         return {name: _on_host(variable) for name, variable in self._variables().items()}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Resume from a checkpoint."""
         for name, variable in self._variables().items():
             variable.assign(state[name])
 
@@ -181,16 +190,12 @@ class Training(ABC):
         return {f"{group}/{i}/{v.path}": v for group, variables in groups.items() for i, v in enumerate(variables)}
 
     def logits(self, batch: Any) -> Array:
-        """The model's output in training, on the host."""
         logits = keras.ops.cast(self.model(batch[0], training=True), self.numbers.weights)
         return np.asarray(keras.ops.convert_to_numpy(logits), np.float64)
 
 
 def explain_step(training: Training, batch: Any) -> tuple[float, dict[str, Array]]:
-    """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout.
-
-    From the first step on the optimizer keeps the gradients in variables of its own.
-    """
+    """From the first step on the optimizer keeps the gradients in variables of its own."""
     if not training.inner.explained:
         training.prepare(explained=True)
     loss = training.step(batch)
@@ -199,27 +204,41 @@ def explain_step(training: Training, batch: Any) -> tuple[float, dict[str, Array
 
 
 def updates(training: Any) -> int | None:
-    """How many steps the optimizer of a `Training` has counted itself; None where it keeps no count."""
     return int(_on_host(training.inner.iterations))
 
 
-def applied(training: Training) -> dict[str, Any]:
-    """The settings of a cell that Keras applies, as read from what ran: only `fit` leaves a history with the model."""
+def applied(training: Training, batch: Any) -> dict[str, Any]:
+    """The settings of a cell that Keras and its backend apply, as read from what ran."""
+    del batch
     layers = training.model.layers
     cudnn = {layer.use_cudnn for layer in layers if hasattr(layer, "use_cudnn")}
     last = all(layer.data_format == "channels_last" for layer in layers if hasattr(layer, "data_format"))
-    return {
-        "interface": "keras-fit" if hasattr(training.model, "history") else "keras", "checkpointing": "off",
+    return _applied_by_backend(training) | {
+        "framework": find_framework(),
+        "interface": "keras-fit" if hasattr(training.model, "history") else "keras",  # which only `fit` leaves
+        "checkpointing": "off",
         "kernel": "cudnn" if True in cudnn else "scan" if False in cudnn else "auto",
         "layout": LAYOUTS[0] if last else LAYOUTS[1],
-    }  # fmt: skip
+    }
+
+
+def _applied_by_backend(training: Training) -> dict[str, Any]:
+    if FRAMEWORK == "pytorch":
+        own: dict[str, Any] = evidence.read_process(training)
+    elif FRAMEWORK == "jax":
+        step = training.model.train_function
+        step = getclosurevars(step).nonlocals.get("step_function", step)  # where Keras wraps the step that it jits
+        own = evidence.read_process(training, hasattr(step, "lower"))
+    else:
+        running = evidence.context.context()
+        names = [name for name in running.list_function_names() if "one_step_on_data" in name]
+        steps = [running.get_function_def(name) for name in names]
+        own = evidence.read_program(training, steps, [node for each in steps for node in each.node_def])
+    return own
 
 
 def draws(training: Training, batch: Any, count: int) -> tuple[Array, dict[str, Array]]:
-    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes).
-
-    Of its layers it shows nothing.
-    """
+    """Of its layers it shows nothing."""
     return np.stack([training.logits(batch) for _ in range(count)]), {}
 
 
@@ -231,22 +250,22 @@ def _on_host(variable: keras.Variable) -> Array:
 class Optimizer(keras.optimizers.Optimizer):
     """What both optimizers share. ``calls`` counts the updates that Python ran: in a compiled step, its traces."""
 
-    def __init__(self, spec: Any, rates: Array | None, dense: Dense, explained: bool) -> None:
+    def __init__(self, spec: Any, rates: Array | None, explained: bool) -> None:
         super().__init__(learning_rate=spec.learning_rate)
-        self.spec, self.rates, self.dense, self.explained, self.calls = spec, rates, dense, explained, 0
+        self.spec, self.rates, self.explained, self.calls = spec, rates, explained, 0
 
     def build(self, variables: list[keras.Variable]) -> None:
         super().build(variables)
         self.kept = self.add_optimizer_variables(variables, "gradient") if self.explained else []
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
-        """Update the variables."""
         self.calls += 1
         return super().apply(grads, trainable_variables)
 
     def dense_gradient(self, gradient: Any, index: int) -> Any:
         """The gradient of a variable as one array, kept where steps are explained."""
-        gradient = self.dense(gradient)
+        if FRAMEWORK == "tensorflow":  # which gives that of an embedding as slices
+            gradient = native.tf.convert_to_tensor(gradient)
         if self.explained:
             self.assign(self.kept[index], gradient)
         return gradient
@@ -260,8 +279,6 @@ class Optimizer(keras.optimizers.Optimizer):
 
 
 class Sgd(Optimizer):
-    """`workloads.spec.Sgd` as a Keras optimizer."""
-
     def build(self, variables: list[keras.Variable]) -> None:
         super().build(variables)
         self.velocities = self.add_optimizer_variables(variables, "velocity")
@@ -277,8 +294,6 @@ class Sgd(Optimizer):
 
 
 class Adam(Optimizer):
-    """`workloads.spec.Adam` as a Keras optimizer."""
-
     def build(self, variables: list[keras.Variable]) -> None:
         super().build(variables)
         self.means, self.squares = self.add_optimizer_variables(variables, ["mean", "square"])

@@ -89,7 +89,7 @@ def read_back(ran: Ran, cell: Cell) -> dict[str, Any]:
         "devices": 1,
         "strategy": "",
         "tuning": _read_tuning(cell, ran.settings["denormals"], device),
-        "interface": {name: each for each, name in interfaces.FILES.items()}.get(file, "native"),
+        "interface": {name: each for each, name in interfaces.FILES.items()}.get(f"{folder}.{file}", "native"),
         "release": _release(cell.framework),
         **(ran.training.united() if hasattr(ran.training, "united") else {}),
         **subject.tools.applied(ran.training, ran.batch),

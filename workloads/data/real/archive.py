@@ -1,4 +1,4 @@
-"""Reads archives into memory, without extracting them to disk, and hashes them on the way."""
+"""Reads archives into memory, without extracting them to disk."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from workloads.data.files import regular
 from workloads.data.progress import Advance, byte_progress
@@ -22,7 +23,6 @@ MAX_MEMBERS = 250_000
 # Between two contents; the official archives need 512 bytes, and tarfile reads 10 KiB ahead. It takes a header into
 # memory as a whole, and searches it in quadratic time.
 MAX_HEADER_BYTES = 2**15
-CHUNK_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -38,27 +38,24 @@ class Archive:
         return self.url.rpartition("/")[2]
 
 
-def read_archive(path: Path, wanted: Callable[[str], bool], largest_bytes: int) -> tuple[dict[str, bytes], str]:
-    """The wanted files of a gzipped tar archive by their names below its folder, and the MD5 of all its bytes.
+def read_archive(path: Path, wanted: Callable[[str], bool], largest_bytes: int) -> dict[str, bytes]:
+    """The wanted files of a gzipped tar archive by their names below its folder.
 
     Nothing is written, and nothing verified: that is the caller's part. Raises ValueError for an archive that unpacks
     to more than `MAX_UNPACKED_BYTES` or has a wanted file of more than ``largest_bytes``. A broken one makes tarfile
     raise nearly anything, RecursionError included.
     """
-    with _hashing(path, "reading") as packed:
-        files = dict(_members(packed, wanted, largest_bytes))
-        packed.read_rest()  # tarfile stops at the end mark, and the checksum goes on
-    return files, packed.md5.hexdigest()
+    with _opened(path, "reading") as packed:
+        return dict(_members(packed, wanted, largest_bytes))
 
 
 def md5_of(path: Path) -> str:
     """The MD5 of a regular file, hex; OSError if it cannot be read or is none."""
-    with _hashing(path, "hashing") as hashed:
-        hashed.read_rest()
-    return hashed.md5.hexdigest()
+    with _opened(path, "hashing") as file:
+        return hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
 
 
-def _members(packed: _Hashed, wanted: Callable[[str], bool], largest_bytes: int) -> Iterator[tuple[str, bytes]]:
+def _members(packed: _Counted, wanted: Callable[[str], bool], largest_bytes: int) -> Iterator[tuple[str, bytes]]:
     with (
         gzip.GzipFile(fileobj=packed, mode="rb") as file,
         _Limited(file) as limited,
@@ -82,30 +79,28 @@ def _members(packed: _Hashed, wanted: Callable[[str], bool], largest_bytes: int)
 
 
 @contextmanager
-def _hashing(path: Path, what: str) -> Iterator[_Hashed]:
+def _opened(path: Path, what: str) -> Iterator[_Counted]:
     with (
         open(str(path), "rb", opener=regular) as file,
         byte_progress(f"{what} {path.name}", 0, os.fstat(file.fileno()).st_size) as advance,
     ):
-        yield _Hashed(file, advance)
+        yield _Counted(file, advance)
 
 
-class _Hashed(io.RawIOBase):
-    """A file whose bytes are hashed as they are read, so that what was hashed is what was read."""
+class _Counted(io.RawIOBase):
+    """A file whose bytes are counted as they are read."""
 
     def __init__(self, file: BinaryIO, advance: Advance) -> None:
         super().__init__()
-        self.file, self.advance, self.md5 = file, advance, hashlib.md5(usedforsecurity=False)
+        self.file, self.advance = file, advance
 
-    def read(self, count: int = -1) -> bytes:
-        content = self.file.read(count)
-        self.md5.update(content)
-        self.advance(len(content))
-        return content
+    def readable(self) -> bool:
+        return True
 
-    def read_rest(self) -> None:
-        while self.read(CHUNK_BYTES):
-            pass
+    def readinto(self, buffer: Any) -> int:
+        count = self.file.readinto(buffer)  # type: ignore[attr-defined]
+        self.advance(count)
+        return int(count)
 
 
 class _Limited(io.RawIOBase):

@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import ClassVar
 
 from workloads.data.cache import with_digest
-from workloads.data.dataset import DataError, DataSet, Split, Voucher
+from workloads.data.dataset import DataError, DataSet, Split
 from workloads.data.files import read_regular
 from workloads.data.progress import progress
 from workloads.data.real.archive import MAX_UNPACKED_BYTES, Archive, md5_of, read_archive
@@ -47,13 +47,9 @@ class Source(ABC):
         """Training and test split from the files by their names; raises anything if they are not the official ones."""
 
     def read(self, path: Path) -> DataSet:
-        """Verify and parse the archive or the folder at ``path``; `DataError` if it is not what it should be.
-
-        The authors' own archive, known by its MD5, is the data set by definition. So it is taken even if its content is
-        not what this program expects; the result then has a `Voucher`.
-        """
+        """Verify and parse the archive or the folder at ``path``; `DataError` if it is not what it should be."""
         try:
-            data, official = self._read(path)
+            data = self._read(path)
         except MemoryError as error:
             raise DataError(f"{path} is too large for the memory that is free; end other programs") from error
         except Exception as error:
@@ -63,8 +59,6 @@ class Source(ABC):
             raise DataError(f"{place} cannot be used: {words}; {way_out}") from error
         if not self.digest or data.digest == self.digest:
             return data
-        if official:
-            return replace(data, voucher=Voucher(self.archive.md5, self.digest))
         raise DataError(
             f"{path}: parsed to digest {data.digest[:16]}..., expected {self.digest[:16]}...; "
             "this Python or NumPy reads the data differently, or the code and its digest have parted"
@@ -81,29 +75,17 @@ class Source(ABC):
         places = (place / name for place in (directory, *below) for name in (self.archive.file, self.folder))
         return next(filter(_exists, places), None)
 
-    def is_vouched(self, data: DataSet) -> bool:
-        """Whether the authors' archive vouches for this data in place of the digest.
-
-        What this guards against: a cache of other data, a damaged one, and one whose voucher is for another archive or
-        from before the expectation changed. It does not guard against a user who writes a voucher into the meta.json of
-        data of his own. He deceives only himself: his runs record the digest of that data, which is no other's.
-        """
-        return data.voucher == Voucher(self.archive.md5, self.digest)
-
-    def _read(self, path: Path) -> tuple[DataSet, bool]:
-        """The data set, and whether it is from the authors' own archive; raises anything for what it should not be."""
-        files, md5 = self._read_files(path)
-        actual, official = content_digest(files), md5 == self.archive.md5
-        if actual != self.content and not official:
+    def _read(self, path: Path) -> DataSet:
+        files = self._read_files(path)
+        if (actual := content_digest(files)) != self.content:
             digests = f"{actual[:16]}..., the official ones {self.content[:16]}..."
             raise ValueError(f"its {len(files)} files have the digest {digests}")
         data = with_digest(self.name, "real", *self.parse(files))
         if not len(data.train) or not len(data.test):
             raise ValueError("a split has no samples")
-        return data, official
+        return data
 
-    def _read_files(self, path: Path) -> tuple[dict[str, bytes], str]:
-        """The files by their names, and the MD5 of an archive."""
+    def _read_files(self, path: Path) -> dict[str, bytes]:
         if not path.is_dir():
             return read_archive(path, self._wants, self.largest_bytes)
         places = [place for pattern in self.patterns for place in path.glob(pattern)]
@@ -112,7 +94,7 @@ class Source(ABC):
             content = read_regular(place, min(left, self.largest_bytes))
             files[place.relative_to(path).as_posix()] = content
             left -= len(content)
-        return files, ""
+        return files
 
     def _wants(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)

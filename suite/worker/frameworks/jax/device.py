@@ -31,7 +31,6 @@ def refuse_variables() -> None:
 
 
 def installation() -> dict[str, Any]:
-    """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
     cards = [card for card in find_devices() if card.platform == "gpu"]
     cuda = next((major for major in ("13", "12") if _version(f"jax-cuda{major}-plugin")), None)
     return {
@@ -43,7 +42,6 @@ def installation() -> dict[str, Any]:
 
 
 def other_accelerator() -> str:
-    """What JAX would compute on besides a CPU and CUDA: its kind and its name; empty if nothing."""
     first = find_devices()[0]
     if first.platform == "gpu":  # so does a GPU of AMD call itself
         return f"ROCm ({first.device_kind})" if "rocm" in first.client.platform_version.lower() else ""
@@ -104,10 +102,9 @@ def memory_fraction() -> float:
 
 
 def allocator() -> str:
-    """The allocator of GPU memory that is in force.
+    """By the variables that name a kind, of which JAX refuses an unknown one, as no function of JAX names it.
 
-    JAX has no function that names it: its kind is that of the variables, of which JAX refuses an unknown one. Whether
-    memory was taken at the start shows in the size of the pool after the first array.
+    Whether memory was taken at the start shows in the size of the pool after the first array.
     """
     card = jax.local_devices(backend="gpu")[0]
     jax.device_put(0.0, card).block_until_ready()
@@ -131,7 +128,6 @@ def reset_memory(device: str) -> None:
 
 
 def memory(device: str) -> dict[str, int]:
-    """The allocator's peaks in bytes; none on a CPU."""
     if device == "cpu":
         return {}
     stats = jax.local_devices(backend="gpu")[0].memory_stats() or {}
@@ -140,6 +136,5 @@ def memory(device: str) -> dict[str, int]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether the error means that memory ran out."""
     exhausted = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
     return exhausted or isinstance(error, MemoryError)

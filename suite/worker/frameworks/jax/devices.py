@@ -32,13 +32,11 @@ AXIS = "devices"
 
 
 def loaders(cell: Cell) -> tuple[str, ...]:
-    """The loaders whose batches the strategy takes."""
     del cell  # the others make theirs on one device, and not on the host
     return "tuned", "workers", "naive"
 
 
 def connect(cell: Cell, device: str, ranks: Ranks) -> None:
-    """Join the other ranks; comes before anything else asks the framework for its devices."""
     del device
     if cell.strategy == "local":
         jax.config.update("jax_num_cpu_devices", cell.devices)
@@ -55,7 +53,6 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
 
 
 def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
-    """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
     del ranks
     if len(_devices(device)) < cell.devices:
         raise UnsupportedError(f"{cell.devices} devices are asked for, and JAX sees {len(_devices(device))}")
@@ -64,7 +61,6 @@ def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
 
 
 def match_strategy(local: single.Training, cell: Cell, spec: WorkloadSpec) -> None:
-    """Give a training of one process by itself what the cell's strategy has besides communication."""
     del local, cell, spec  # nothing: the strategies change no kernel, layout or optimizer
 
 
@@ -105,7 +101,6 @@ class Training(single.Training):
         return tuple(jax.make_array_from_process_local_data(self.split, np.asarray(array)) for array in batch)
 
     def get(self, batch: Any) -> tuple[Array, Array]:
-        """The process's share back on the host, as it reached its devices."""
         inputs, labels = (_own(array) for array in batch)
         return inputs, labels
 
@@ -137,13 +132,11 @@ class Training(single.Training):
         return loss, jax.lax.pmean(gradients, AXIS), *rest
 
     def step(self, batch: Any) -> jax.Array:
-        """Make one update; returns the loss before it on each device, still there."""
         check_batch(self.cell, len(batch[1]) // self.cell.processes)
         self.state, loss = call_compiled(self.jitted, self.state, *batch)
         return loss
 
     def read(self, losses: list[jax.Array]) -> list[float]:
-        """The losses as numbers, their mean over all devices; waits for the devices."""
         return self.ranks.mean([float(np.mean(_own(loss), dtype=np.float64)) for loss in losses])
 
     def each(self, losses: list[jax.Array]) -> list[float]:
@@ -152,12 +145,10 @@ class Training(single.Training):
         return own if self.cell.strategy == "jit" else [loss for each in self.ranks.gather(own) for loss in each]
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Resume from a checkpoint."""
         super().restore(state)
         self.state = self._spread(self.state)
 
     def logits(self, batch: Any) -> Array:
-        """The model's output for this process's share, on the host."""
         weights, statistics = (jax.tree.map(_first, tree) for tree in (self.state.weights, self.state.statistics))
         logits = self.module.logits(self.model, weights, statistics, jnp.asarray(_own(batch[0])))
         return np.asarray(logits, np.float64)
@@ -172,12 +163,10 @@ class Training(single.Training):
 
 
 def gradient_bytes(training: Training) -> int:
-    """The size of one gradient, as it is summed over the devices."""
     return sum(leaf.nbytes for leaf in jax.tree.leaves(training.state.weights))
 
 
 def summing(cell: Cell, device: str, ranks: Ranks, size: int) -> Callable[[int], None]:
-    """A function that sums an array of ``size`` bytes over all devices a given number of times and waits for it."""
     del ranks
     mesh, everywhere = _mesh(cell, device), PartitionSpec()
     array = jax.make_array_from_process_local_data(

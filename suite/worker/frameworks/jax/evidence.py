@@ -3,25 +3,92 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.extend
 import numpy as np
 import optax
+from flax.traverse_util import flatten_dict
 from jax.experimental.compilation_cache import compilation_cache
 
 from suite.catalog.settings import LAYOUTS
-from suite.worker.evidence.owners import once, part
+from suite.worker.evidence.layers import once, part
 from suite.worker.frameworks import find_kernel
 from suite.worker.frameworks.jax.device import allocator, graphs_switched_off, takes, threads, without_trials
-from suite.worker.frameworks.jax.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
 from suite.worker.frameworks.jax.training import COMPILE_MODES, COMPILER_OPTIONS
 from workloads.data.dataset import Array
 from workloads.defaults.jax import SWITCH, join, turn_off
+from workloads.spec import FROZEN
+
+
+def count_trained(training: Any) -> int:
+    weights = jax.tree.leaves(training.state.weights)
+    decays = jax.tree.leaves(training.decays) or [0.0] * len(weights)
+    return sum(int(leaf.size) for leaf, decay in zip(weights, decays, strict=True) if decay != FROZEN)
+
+
+@contextmanager
+def calls(
+    training: Any, note: Callable[[str], object] = str, of: Callable[..., Any] | None = None
+) -> Iterator[list[tuple[str, Any, Any]]]:
+    del training  # flax tells the calls of all modules
+    listed: list[tuple[str, Any, Any]] = []
+    take = of or _array
+
+    def called(function: Any, arguments: Any, keywords: Any, context: Any) -> Any:
+        output = function(*arguments, **keywords)
+        if context.method_name == "__call__" and context.module.path:
+            first = output[0] if isinstance(output, tuple | list) else output
+            path = "/".join(context.module.path)
+            listed.append((path, take(arguments[0] if arguments else None), take(first)))
+            note(path)
+        return output
+
+    with nn.intercept_methods(called):
+        yield listed
+
+
+def load(training: Any, weights: dict[str, Array]) -> None:
+    training.state = training.state._replace(weights=training.module.import_weights(training.model, weights))
+
+
+def forward(training: Any, batch: Any) -> float:
+    key, own = jax.random.split(training.state.key)
+    training.state = training.state._replace(key=key)
+    return float(training._loss(training.state.weights, training.state.statistics, own, *batch)[0])
+
+
+def gradients(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
+    found: tuple[float, dict[str, Array]] = training.gradients(batch)
+    return found
+
+
+def parameters_by_layer(training: Any) -> dict[str, list[Array]]:
+    found: dict[str, list[Array]] = {}
+    for path, array in flatten_dict(training.state.weights).items():
+        found.setdefault("/".join(map(str, path[:-1])), []).append(np.asarray(array))
+    return found
+
+
+def statistics(training: Any) -> dict[str, dict[str, Array]]:
+    found: dict[str, dict[str, Array]] = {}
+    for path, array in flatten_dict(training.state.statistics).items():
+        name = {"mean": "mean", "var": "variance", "variance": "variance"}.get(str(path[-1]))
+        if name:
+            found.setdefault("/".join(map(str, path[:-1])), {})[name] = np.array(array)
+    return {path: pair for path, pair in found.items() if len(pair) == 2}
+
+
+def _array(tensor: Any) -> Array | None:
+    if not isinstance(tensor, jax.Array) or isinstance(tensor, jax.core.Tracer):
+        return None
+    return np.array(tensor)
+
 
 #: What compiles a step on a CPU in half the time, and hardly changes how long it takes: loops fused as before XLA had
 #: emitters. The full `cifar100_cnn` at batch 8 compiled in 0.8 s instead of 1.7, and the median of five steps was 205
@@ -31,7 +98,6 @@ WITHOUT_EMITTERS = {"xla_cpu_use_fusion_emitters": False}
 
 @contextmanager
 def on_host() -> Iterator[None]:
-    """A context in which a `Training` on ``cpu`` computes there, in float64 if its cell asks for it."""
     names = ("jax_enable_x64", "jax_default_matmul_precision")
     previous = {name: getattr(jax.config, name) for name in names}
     jax.config.update("jax_enable_x64", True)
@@ -52,10 +118,8 @@ def time_savers() -> dict[str, Any]:
 
 @contextmanager
 def programs_kept(folder: str, how: str) -> Iterator[None]:
-    """A context in which compiled programs are kept in the folder and taken from there.
-
-    They compile sooner, unless they are to be ``exact``. On a CPU, ``quickly`` takes a fifth of the time or less, but
-    such programs run more slowly: for small ones that run a few times. On a GPU, where XLA chooses kernels by trying
+    """Programs compile sooner, unless ``exact``. On a CPU, ``quickly`` takes a fifth of the time or less, but such
+    programs run more slowly: for small ones that run a few times. On a GPU, where XLA chooses kernels by trying
     them, exact ones compile anew, by the choices that this process has made, and others without trials.
     """
     on_a_cpu = jax.default_backend() == "cpu"
@@ -90,12 +154,10 @@ def _configure(values: dict[str, Any]) -> None:
 
 
 def without_dropout(training: Any) -> None:
-    """Train without dropout from now on, by the same program, where its workload's file has that in the state."""
     training.state = training.state._replace(statistics=turn_off(training.state.statistics))
 
 
 def explain_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
-    """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     if not isinstance(training.explained, jax.stages.Compiled):  # ahead, as a second call would compile once more
         training.explained = training.explained.lower(training.state, *batch).compile(compiler_options=COMPILER_OPTIONS)
     training.state, loss, gradients = training.explained(training.state, *batch)
@@ -103,17 +165,11 @@ def explain_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
 
 
 def updates(training: Any) -> int | None:
-    """How many steps the optimizer of a `Training` has counted itself; None where it keeps no count."""
     counts = optax.tree_utils.tree_get_all_with_path(training.state.optimizer, "count")
     return min((int(np.min(jax.device_get(count))) for _, count in counts), default=None)
 
 
 def draws(training: Any, batch: Any, count: int) -> tuple[Array, dict[str, Array]]:
-    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes).
-
-    And the input of each layer that is called once, of as many samples as `part` takes.
-    """
-
     def applied(weights: Any, key: jax.Array, inputs: jax.Array) -> jax.Array:
         statistics = {name: tree for name, tree in training.state.statistics.items() if name != SWITCH}
         if not statistics:
@@ -136,12 +192,10 @@ def draws(training: Any, batch: Any, count: int) -> tuple[Array, dict[str, Array
 
 
 def seed_draws(seed: int) -> None:
-    """Start the generator that dropout draws from anew."""
     del seed  # the key is a part of the training's state
 
 
 def count_kept_bytes(training: Any, batch: Any) -> int:
-    """Bytes that a forward pass keeps for the backward pass, besides weights, statistics and the batch."""
     state = training.state
 
     def residuals(weights: Any, statistics: Any, key: jax.Array, inputs: jax.Array, labels: jax.Array) -> list[Any]:
@@ -158,7 +212,6 @@ def count_kept_bytes(training: Any, batch: Any) -> int:
 
 
 def applied(training: Any, batch: Any) -> dict[str, Any]:
-    """The settings of a cell that JAX applies, read back from what ran: `suite.worker.launch.applied`."""
     del batch
     steps = [*_list_steps(training.program)]
     names = {step.primitive.name for step in steps}

@@ -27,8 +27,6 @@ FORGETS_PEAKS = False
 
 
 class Model:
-    """The model of a `Training` in evaluation mode, and the function that is measured; `close` gives it back."""
-
     def __init__(self, training: Any) -> None:
         self.state, self.module, self.model = training.state, training.module, training.model
         module, options = training.module, training.options or None
@@ -39,19 +37,15 @@ class Model:
         self.decoded = jax.jit(self._decode, compiler_options=options, donate_argnums=2)  # a cache is changed in place
 
     def predict(self, inputs: Any) -> jax.Array:
-        """The logits of inputs that are on the device, still there."""
         return self.forward(self.state.weights, self.state.statistics, inputs)
 
     def answer(self, inputs: Array) -> Array:
-        """A request: inputs from the host, their logits back on it, as they are of use there."""
         return np.asarray(self.predict(inputs))
 
     def prefill(self, inputs: Any) -> Decoding:
-        """The pass over prompts (b, n) that are on the device, which leaves all that the next words depend on."""
         return self.prefilled(self.state.weights, self.state.statistics, inputs)
 
     def decode(self, state: Decoding) -> tuple[jax.Array, Decoding]:
-        """The next word of each prompt, (b,), by the largest logit, and what those after it depend on."""
         return self.decoded(self.state.weights, self.state.statistics, state)
 
     def _prefill(self, weights: Any, statistics: Any, inputs: jax.Array) -> Decoding:
@@ -63,15 +57,12 @@ class Model:
         return words, (*self.module.decode(self.model, weights, statistics, words, caches, at), at + 1)
 
     def fence(self, pending: deque[jax.Array]) -> None:
-        """Wait until the device has computed these answers."""
         jax.block_until_ready([*pending])
 
     def on_host(self, logits: jax.Array) -> Array:
-        """Answers of `predict`, on the host."""
         return np.asarray(logits)
 
     def count_compiled(self) -> int:
-        """The number of programs that were compiled so far."""
         return sum(map(graphs, (self.forward, self.prefilled, self.decoded)))
 
     def keeps_gradient(self, inputs: Array) -> bool:
@@ -80,5 +71,4 @@ class Model:
         return len(jax.tree.leaves(shapes)) > 1
 
     def close(self) -> None:
-        """Give the model back for training: the weights that the next step is given."""
         self.state = None

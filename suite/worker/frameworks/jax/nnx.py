@@ -30,7 +30,6 @@ DISTRIBUTIONS = ("flax",)
 
 
 def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
-    """The settings that the interface adds. Raises `UnsupportedError` for what it does not have."""
     del device, seed
     if cell.accumulate > 1:
         raise UnsupportedError("flax.nnx accumulates by optax' rule; leave out --accumulate")
@@ -44,13 +43,10 @@ def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
 
 
 class Training:
-    """A module with its optimizer, and the step that is measured."""
-
     def __init__(
         self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
         *, dropout: bool = True, seed: int = 0, rates: Array | None = None,
     ) -> None:  # fmt: skip
-        """``rates`` are the learning rates of all steps, where they are not the spec's one."""
         self.cell, self.module, self.device = cell, module, native._place(device)
         with jax.default_device(self.device):
             rngs = nnx.Rngs(params=0, dropout=jax.random.key(seed, impl=native.DROPOUT_PRNG[device]))
@@ -65,23 +61,19 @@ class Training:
     put, get = native.Training.put, native.Training.get
 
     def compile(self, batch: Any) -> bool:
-        """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
         del batch  # nnx compiles inside the first step
         return False
 
     def step(self, batch: Any) -> jax.Array:
-        """Make one update; returns the loss before it, still on the device."""
         check_batch(self.cell, len(batch[1]))
         loss: jax.Array = self.jitted(self.model, self.optimizer, *batch)
         return loss
 
     def evaluate(self, batch: Any) -> tuple[jax.Array, jax.Array]:
-        """Loss and correctness of each sample, (b,) each, still on the device; without dropout."""
         losses, right = self.scored(nnx.view(self.model, deterministic=True, raise_if_not_found=False), *batch)
         return losses, right
 
     def fence(self, pending: Any = None) -> None:
-        """Wait until the device has finished all pending work."""
         jax.block_until_ready((nnx.state((self.model, self.optimizer)), pending))
 
     read = native.Training.read
@@ -91,16 +83,13 @@ class Training:
         return {"graphs": self.traces, "graph_breaks": 0}
 
     def weights(self) -> dict[str, Array]:
-        """Every tensor in canonical layout, on the host."""
         arrays: dict[str, Array] = self.module.export_weights(self.model)
         return arrays
 
     def checkpoint(self) -> dict[str, Array]:
-        """Everything that the next step depends on besides its batch, for a checkpoint."""
         return {name: np.array(_plain(each.get_value())) for name, each in self._variables().items()}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Resume from a checkpoint."""
         for name, variable in self._variables().items():
             array = jax.device_put(state[name], self.device)
             old = variable.get_value()
@@ -113,18 +102,15 @@ class Training:
         return {"/".join(map(str, path)): variable for path, variable in flat}
 
     def logits(self, batch: Any) -> Array:
-        """The model's output in training, on the host."""
         return np.asarray(nnx.jit(_forward)(self.model, batch[0]), np.float64)
 
 
 def explain_step(training: Training, batch: Any) -> tuple[float, dict[str, Array]]:
-    """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     loss, gradients = training.explained(training.model, training.optimizer, *batch)
     return float(loss), training.module.export_weights(training.model, gradients)
 
 
 def updates(training: Any) -> int | None:
-    """How many steps the optimizer of a `Training` has counted itself; None where it keeps no count."""
     return int(training.optimizer.step.get_value())
 
 
@@ -136,10 +122,7 @@ def applied(training: Training, batch: Any) -> dict[str, Any]:
 
 
 def draws(training: Training, batch: Any, count: int) -> tuple[Array, dict[str, Array]]:
-    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes).
-
-    Of its layers it shows nothing.
-    """
+    """Of its layers it shows nothing."""
     forward = nnx.jit(_forward)
     return np.stack([np.asarray(forward(training.model, batch[0]), np.float64) for _ in range(count)]), {}
 
@@ -152,7 +135,6 @@ def _step(training: Training, model: Any, optimizer: nnx.Optimizer, inputs: jax.
 
 
 def _update(module: ModuleType, model: Any, optimizer: nnx.Optimizer, inputs: jax.Array, labels: jax.Array) -> Any:
-    """The same with the gradients that it followed."""
     loss, gradients = nnx.value_and_grad(module.loss)(model, inputs, labels)
     optimizer.update(model, gradients)
     return loss, gradients

@@ -8,7 +8,6 @@ processes then are at different collectives (jax 0.10.2).
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import jax
@@ -22,7 +21,6 @@ from suite.worker.frameworks.jax import devices as jax_devices
 from suite.worker.frameworks.jax import training as single
 from suite.worker.frameworks.jax.devices import AXIS, loaders
 from workloads.data.dataset import Array
-from workloads.spec import WorkloadSpec
 
 # What `suite.worker.distributed.process_group` asks of the file for a strategy; no process trains by itself, and no
 # gradient is summed.
@@ -30,25 +28,18 @@ __all__ = ("Training", "connect", "gradient_bytes", "loaders", "unite")
 
 
 def connect(cell: Cell, device: str, ranks: Ranks) -> None:
-    """Make the devices of a CPU; comes before anything else asks the framework for its devices."""
     del device, ranks
     jax.config.update("jax_num_cpu_devices", cell.devices)
 
 
 def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
-    """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
     settings = jax_devices.unite(cell, device, ranks)
     return settings | {"backend": "nccl" if device == "cuda" else "in-process", "batch_normalisation": "whole batch"}
 
 
 class Training(jax_devices.Training):
-    """The training of the one process, which has all devices."""
-
-    def __init__(
-        self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
-        *, dropout: bool = True, seed: int = 0, rates: Array | None = None, ranks: Ranks,
-    ) -> None:  # fmt: skip
-        super().__init__(cell, spec, module, weights, device, dropout=dropout, seed=seed, rates=rates, ranks=ranks)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self.split = self.everywhere  # of a batch
         divided, rest = jax.tree.map(lambda leaf: leaf.sharding, self.state), self.everywhere
         given: dict[str, Any] = {"donate_argnums": 0, "in_shardings": (divided, rest, rest)}
@@ -69,11 +60,9 @@ class Training(jax_devices.Training):
         return single.Training._accumulate(self, state, batch)
 
     def each(self, losses: list[jax.Array]) -> list[float]:
-        """The one loss that there is of all devices in each step, as numbers."""
         return self.read(losses)
 
     def logits(self, batch: Any) -> Array:
-        """The model's output, on the host."""
         weights, statistics = jax.tree.map(np.array, (self.state.weights, self.state.statistics))
         logits = self.module.logits(self.model, weights, statistics, jnp.asarray(jax_devices._own(batch[0])))
         return np.asarray(logits, np.float64)
@@ -92,6 +81,5 @@ class Training(jax_devices.Training):
 
 
 def gradient_bytes(training: Training) -> int:
-    """The size of one gradient, as it is summed over the devices: none is."""
     del training
     return 0

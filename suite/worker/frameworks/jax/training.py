@@ -66,11 +66,6 @@ Batch = tuple[jax.Array, jax.Array]
 
 
 def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
-    """Choose the device, set every global switch, and read back the settings.
-
-    ``device`` is ``auto``, ``cpu`` or ``cuda``; returns ``cpu`` or ``cuda``, and the settings. Raises
-    `UnsupportedError` for what JAX does not have there.
-    """
     del seed  # dropout draws from the key in the training state
     refuse_variables()
     cuda = jax.default_backend() == "gpu"
@@ -114,13 +109,10 @@ class State(NamedTuple):
 
 
 class Training:
-    """A model with its optimizer, and the step that is measured."""
-
     def __init__(
         self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
         *, dropout: bool = True, seed: int = 0, rates: Array | None = None,
     ) -> None:  # fmt: skip
-        """``rates`` are the learning rates of all steps, where they are not the spec's one."""
         self.cell, self.module, self.device = cell, module, _place(device)
         self.prng, self.options = DROPOUT_PRNG[device], COMPILE_MODES[cell.compile]
         self.model = build(module, cell, spec, NUMBERS[cell.precision], dropout, device)
@@ -139,15 +131,12 @@ class Training:
         self._scored = jax.jit(self._scores)
 
     def put(self, batch: tuple[Array, Array]) -> Batch:
-        """The batch on the device."""
         return jax.device_put(batch, self.device)
 
     def get(self, batch: Batch) -> tuple[Array, Array]:
-        """The batch back on the host, as it reached the device."""
         return jax.device_get(batch)
 
     def compile(self, batch: Batch) -> bool:
-        """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
         traced = self.jitted.trace(self.state, *batch)
         self.program = traced.jaxpr  # by which a record says what the step consists of
         self.jitted = traced.lower().compile(compiler_options=COMPILER_OPTIONS | self.options)
@@ -158,7 +147,6 @@ class Training:
         return self._update(state, inputs, labels)[:2]
 
     def _update(self, state: State, inputs: jax.Array, labels: jax.Array) -> tuple[State, jax.Array, Any]:
-        """The same with the gradients that it followed."""
         key, *keys = jax.random.split(state.key, 1 + self.cell.accumulate)
         if self.cell.accumulate == 1:
             results = self._differentiate(state, state.statistics, (keys[0], inputs, labels))
@@ -201,41 +189,33 @@ class Training:
         return jax.lax.scan(add, start, parts, unroll=count if self.device.platform == "cpu" else 1)[0]
 
     def step(self, batch: Batch) -> jax.Array:
-        """Make one update; returns the loss before it, averaged over the accumulated batches, still on the device."""
         check_batch(self.cell, len(batch[1]))
         self.state, loss = call_compiled(self.jitted, self.state, *batch)
         return loss
 
     def evaluate(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
-        """Loss and correctness of each sample, (b,) each, still on the device; without dropout."""
         return self._scored(self.state.weights, self.state.statistics, *batch)
 
     def _scores(self, weights: Any, statistics: Any, inputs: jax.Array, labels: jax.Array) -> Any:
         return self.module.scores(self.model, weights, statistics, inputs, labels)
 
     def fence(self, pending: Any = None) -> None:
-        """Wait until the device has finished all pending work."""
         jax.block_until_ready((self.state, pending))
 
     def read(self, losses: list[jax.Array]) -> list[float]:
-        """The losses as numbers; waits for the device."""
         return [float(loss) for loss in jax.device_get(losses)]
 
     def count_compiled(self) -> dict[str, int]:
-        """The number of compiled graphs and of graph breaks so far."""
         return {"graphs": graphs(self.jitted), "graph_breaks": 0}
 
     def weights(self) -> dict[str, Array]:
-        """Every tensor in canonical layout, on the host."""
         return self.module.export_weights(self.model, self.state.weights)
 
     def checkpoint(self) -> dict[str, Array]:
-        """Everything that the next step depends on besides its batch, for a checkpoint."""
         leaves, _ = self._flatten()
         return {name: np.array(leaf) for name, leaf in leaves.items()}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Resume from a checkpoint."""
         leaves, tree = self._flatten()
         restored = tree.unflatten([jax.device_put(state[name], self.device) for name in leaves])
         self.state = restored._replace(key=jax.random.wrap_key_data(restored.key, impl=self.prng))
@@ -247,13 +227,11 @@ class Training:
         return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}, tree
 
     def gradients(self, batch: Batch) -> tuple[float, dict[str, Array]]:
-        """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""
         differentiated = jax.jit(jax.value_and_grad(self._loss, has_aux=True))
         (loss, _), gradients = differentiated(self.state.weights, self.state.statistics, self.state.key, *batch)
         return float(loss), self.module.export_weights(self.model, zero_frozen(gradients, self.decays))
 
     def logits(self, batch: Batch) -> Array:
-        """The model's output, on the host."""
         forward = jax.jit(partial(self.module.logits, self.model))  # one program, not one for each operation
         return np.asarray(forward(self.state.weights, self.state.statistics, batch[0]), np.float64)
 
@@ -262,13 +240,11 @@ class Training:
 
 
 def product(cell: Cell, device: str, a: Array, b: Array) -> Array:
-    """The matrix product as a layer computes it in the cell's precision."""
     left, right = _operands(cell, device, a, b)
     return np.asarray(jax.jit(jnp.matmul)(left, right), np.float64)
 
 
 def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
-    """The "valid" convolution of NHWC images with an HWIO kernel, likewise."""
     left, right = _operands(cell, device, images, kernel)
 
     def convolve(left: jax.Array, right: jax.Array) -> jax.Array:
@@ -279,7 +255,6 @@ def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
 
 
 def multiplication(cell: Cell, device: str, a: Array, b: Array, repeats: int = 1) -> Callable[[int], None]:
-    """A function that multiplies both, repeated along their sides on the device, so many times and waits for it."""
     left, right = (jnp.tile(operand, (repeats, repeats)) for operand in _operands(cell, device, a, b))
     multiply = jax.jit(jnp.matmul).lower(left, right).compile(compiler_options=without_trials())
 

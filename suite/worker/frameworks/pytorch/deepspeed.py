@@ -30,7 +30,6 @@ __all__ = ("Training", "connect", "gradient_bytes", "loaders", "match_strategy",
 
 
 def connect(cell: Cell, device: str, ranks: Ranks) -> None:
-    """Join the other ranks; comes before anything else asks the framework for its devices."""
     cuda = device != "cpu" and torch.cuda.is_available()
     # DeepSpeed reads both at its import: the launcher shows each rank its own device only, as its first.
     os.environ.setdefault("DS_ACCELERATOR", "cuda" if cuda else "cpu")
@@ -56,13 +55,11 @@ def _deepspeed() -> ModuleType:
 
 
 def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
-    """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
     settings = pytorch_devices.unite(cell, device, ranks)
     return settings | {"deepspeed": _deepspeed().__version__, "zero_stage": 1, "memory_format": "contiguous"}
 
 
 def match_strategy(local: pytorch.Training, cell: Cell, spec: WorkloadSpec) -> None:
-    """Give a training of one process by itself what the cell's strategy has besides communication."""
     del cell
     local.model = local.model.to(memory_format=torch.contiguous_format)
     local.optimizer = optimizer(spec, [weight for weight in local.model.parameters() if weight.requires_grad])
@@ -94,13 +91,10 @@ def configuration(cell: Cell, spec: WorkloadSpec) -> dict[str, Any]:
 class Training(pytorch.Training):
     """The training of one rank: its share of each batch, and its part of the optimizer."""
 
-    def __init__(
-        self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
-        *, dropout: bool = True, seed: int = 0, rates: Array | None = None, ranks: Ranks,
-    ) -> None:  # fmt: skip
+    def __init__(self, cell: Cell, spec: WorkloadSpec, *arguments: Any, ranks: Ranks, **options: Any) -> None:
         if reason := why_not_measured(cell) or (FLAT if isinstance(spec.optimizer, LAYERWISE) else ""):
             raise UnsupportedError(reason)  # the proof in float64, too
-        super().__init__(cell, spec, module, weights, device, dropout=dropout, seed=seed, rates=rates)
+        super().__init__(cell, spec, *arguments, **options)
         self.ranks = ranks
         match_strategy(self, cell, spec)
         self.engine, *_ = _deepspeed().initialize(
@@ -112,7 +106,6 @@ class Training(pytorch.Training):
         return {"strategy": "deepspeed", "devices": self.engine.world_size}
 
     def backward(self, batch: Any) -> list[Tensor]:
-        """The first half of a step: gradients, averaged over the ranks with the last part, and each part's loss."""
         losses = []
         for number, part in enumerate(zip(*(tensor.split(self.cell.batch) for tensor in batch), strict=True)):
             if number:
@@ -124,7 +117,6 @@ class Training(pytorch.Training):
         return losses
 
     def update(self) -> None:
-        """The second half: the optimizer follows the gradients, which then are gone."""
         if self.rates is not None:
             for group in self.optimizer.param_groups:
                 group["lr"] = float(self.rates[self.steps])
@@ -132,14 +124,11 @@ class Training(pytorch.Training):
         self.engine.step()
 
     def read(self, losses: list[Tensor]) -> list[float]:
-        """The losses as numbers, their mean over all ranks; waits for the device."""
         return self.ranks.mean(super().read(losses))
 
     def each(self, losses: list[Tensor]) -> list[float]:
-        """The losses of every device by itself, as numbers."""
         return [loss for own in self.ranks.gather(super().read(losses)) for loss in own]
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Resume from a checkpoint."""
         super().restore(state)
         self.engine.optimizer.refresh_fp32_params()  # its own copy of the weights that this rank moves

@@ -10,23 +10,20 @@ import socket
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import timedelta
-from types import ModuleType
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from suite.plan.cell import LOADERS, Cell
 from suite.worker.distributed.ranks import Ranks
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.frameworks.pytorch import training as pytorch
-from suite.worker.frameworks.pytorch.optimizer import optimizer
+from suite.worker.frameworks.pytorch.optimizer import full, optimizer
 from workloads.data.dataset import Array
 from workloads.recipes import OF_LAYERS
 from workloads.spec import Sgd, WorkloadSpec, specification
@@ -95,24 +92,21 @@ def _compile_model(training: pytorch.Training, mode: str) -> None:
 class Training(pytorch.Training):
     """The training of one rank: its share of each batch, and the gradients' mean over all ranks."""
 
-    def __init__(
-        self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
-        *, dropout: bool = True, seed: int = 0, rates: Array | None = None, ranks: Ranks,
-    ) -> None:  # fmt: skip
-        super().__init__(cell, spec, module, weights, device, dropout=dropout, seed=seed, rates=rates)
+    def __init__(self, cell: Cell, spec: WorkloadSpec, *arguments: Any, ranks: Ranks, **options: Any) -> None:
+        super().__init__(cell, spec, *arguments, **options)
         self.ranks = ranks
         self.whole: torch.nn.Module | None = None
         if cell.strategy == "fsdp":
             # What the parts are put together in, outside of the device's memory.
-            self.whole = module.build(spec, pytorch.NUMBERS[cell.precision], dropout, device, cell.kernel).cpu()
+            self.whole = self.module.build(spec, pytorch.NUMBERS[cell.precision], False, self.device, cell.kernel).cpu()
             self.model = self.model.to(memory_format=torch.contiguous_format)
             # Without a mesh PyTorch takes the GPU, wherever this training is.
-            fully_shard(self.model, mesh=init_device_mesh(torch.device(device).type, (ranks.world,)))
+            fully_shard(self.model, mesh=init_device_mesh(torch.device(self.device).type, (ranks.world,)))
             self.optimizer = optimizer(spec, [*self.model.parameters()], fused=_has_fused(spec))
             self.parallel = self.model
             return
         if cell.strategy == "synchronised":
-            if device == "cpu":
+            if self.device == "cpu":
                 raise UnsupportedError("PyTorch's SyncBatchNorm computes on a GPU only")
             self.model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(self.model)
         if mode := pytorch.COMPILE_MODES[cell.compile]:
@@ -170,58 +164,13 @@ class Training(pytorch.Training):
         for sharded, parameter in zip(self.model.parameters(), self.whole.parameters(), strict=True):
             tensor = getattr(sharded, of)
             if tensor is not None:  # a weight that is not trained has no gradient
-                full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-                setattr(parameter, of, full.detach().cpu().clone())
+                setattr(parameter, of, full(tensor).detach().cpu().clone())
         arrays: dict[str, Array] = self.module.export_weights(self.whole, of=of)
         return arrays
-
-    def checkpoint(self) -> dict[str, Array]:
-        """Everything that the next step depends on besides its batch, for a checkpoint: this rank's part of it."""
-        if self.whole is None:
-            return super().checkpoint()
-        local = {f"model/{name}": _local(each) for name, each in self.model.state_dict().items()}
-        for index, buffers in self.optimizer.state_dict()["state"].items():
-            local |= {f"optimizer/{index}/{name}": _local(each) for name, each in buffers.items() if each is not None}
-        local["random/cpu"] = torch.get_rng_state()
-        if self.device == "cuda":
-            local["random/cuda"] = torch.cuda.get_rng_state()
-        return {name: each.cpu().numpy().copy() for name, each in local.items()} | {"steps": np.array(self.steps)}
-
-    def restore(self, state: dict[str, Array]) -> None:
-        """Resume from a checkpoint."""
-        if self.whole is None:
-            super().restore(state)
-            return
-        self.steps = int(state["steps"])
-        with torch.no_grad():
-            for name, each in self.model.state_dict().items():
-                _local(each).copy_(torch.from_numpy(state[f"model/{name}"]))
-        buffers: dict[int, dict[str, Tensor]] = {}
-        for path in (path for path in state if path.startswith("optimizer/")):
-            _, index, name = path.split("/")
-            weight = self.optimizer.param_groups[0]["params"][int(index)]
-            buffers.setdefault(int(index), {})[name] = _shard(torch.from_numpy(state[path].copy()), weight)
-        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": buffers})
-        torch.set_rng_state(torch.from_numpy(state["random/cpu"].copy()))
-        if self.device == "cuda":
-            torch.cuda.set_rng_state(torch.from_numpy(state["random/cuda"].copy()))
 
     def _forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         with pytorch._autocast(self.cell, self.device):
             return self.loss(self.parallel, inputs, labels)
-
-
-def _local(tensor: Tensor) -> Tensor:
-    """The part of a sharded tensor that is this rank's; of any other the tensor itself."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
-
-
-def _shard(part: Tensor, like: Tensor) -> Tensor:
-    """Undoes `_local` for a buffer that lies as a weight does; one of another shape, as a count, is no part."""
-    if not isinstance(like, DTensor) or part.shape != like.to_local().shape:
-        return part
-    place = part.to(like.to_local().device)
-    return DTensor.from_local(place, like.device_mesh, like.placements, shape=like.shape, stride=like.stride())
 
 
 def gradient_bytes(training: Training) -> int:

@@ -33,7 +33,6 @@ PRECISIONS = {"fp32": "32-true", "tf32": "32-true", "bf16": "bf16-mixed", "fp64"
 
 
 def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
-    """The settings that the interface adds. Raises `UnsupportedError` for what it does not have."""
     del device, seed
     if cell.accumulate > 1:
         raise UnsupportedError("Lightning accumulates over batches of the loader; leave out --accumulate")
@@ -67,8 +66,6 @@ class Module(LightningModule):
 
 
 class Training(pytorch.Training):
-    """A model with its optimizer, and the steps that are measured."""
-
     #: Seconds of the shortest window that says something: each one is an epoch, which has a start.
     least_window_s = LEAST_EPOCH_S
 
@@ -77,7 +74,6 @@ class Training(pytorch.Training):
         self.user_module = Module(self)
 
     def step(self, batch: Any) -> Tensor:
-        """Make one update; returns the loss before it, still on the device."""
         check_batch(self.cell, len(batch[1]))
         return self.run(iter([batch]), 1)
 
@@ -107,6 +103,5 @@ class _Epoch:
 
 
 def explain_step(training: Training, batch: Any) -> tuple[float, dict[str, Array]]:
-    """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     loss = training.step(batch)
     return float(loss), training.weights("grad")  # which Lightning leaves until the next step

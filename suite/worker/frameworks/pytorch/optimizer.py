@@ -1,9 +1,12 @@
-"""The spec's optimizers in PyTorch, whose own have their formulas, as fused kernels where it has any."""
+"""The spec's optimizers in PyTorch, whose own have their formulas, as fused kernels where it has any.
+
+It has no LARS and no LAMB; here is the arithmetic of `workloads.spec`, tensor by tensor.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +15,7 @@ from torch import Tensor, nn
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import mark_tensors, read_mark
-from suite.worker.frameworks.pytorch import layerwise as pytorch_layerwise
+from workloads import spec as specs
 from workloads.recipes import recipe
 from workloads.spec import FROZEN, LAYERWISE, Adagrad, AdamW, Optimizer, RmsProp, Sgd, WorkloadSpec, specification
 
@@ -57,7 +60,7 @@ def optimizer(
 
 def _of(config: Optimizer, groups: list[dict[str, Any]], fused: bool) -> torch.optim.Optimizer:
     if isinstance(config, LAYERWISE):
-        return pytorch_layerwise.optimizer(config, groups)
+        return Lars(config, groups) if isinstance(config, specs.Lars) else Lamb(config, groups)
     if isinstance(config, Sgd):
         return torch.optim.SGD(
             groups, lr=config.learning_rate, momentum=config.momentum, nesterov=config.nesterov, fused=fused
@@ -82,3 +85,83 @@ def _clip(config: Optimizer, made: Any) -> None:
     elif config.clip_norm is not None:
         factor = config.clip_norm * scale / torch.nn.utils.get_total_norm(gradients)
         torch._foreach_mul_(gradients, factor.clamp(max=1))
+
+
+class Layerwise(torch.optim.Optimizer):
+    """Moves one weight at a time, and none where a gradient overflowed: the device then puts the old values back.
+
+    `torch.amp.GradScaler` sets ``grad_scale`` and ``found_inf`` for the length of a step, and does not wait for the
+    device where an optimizer handles overflows itself.
+    """
+
+    _step_supports_amp_scaling = True
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        del closure
+        scale, overflow = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
+        for weight, group in ((weight, own) for own in self.param_groups for weight in own["params"]):
+            state = self.state[weight]
+            if not state:
+                state |= self.start(weight)
+            changing = [weight, *state.values()]
+            old = [tensor.clone() for tensor in changing] if overflow is not None else []
+            self.move(weight, weight.grad if scale is None else weight.grad / scale, state, group)
+            if overflow is not None:
+                for tensor, before in zip(changing, old, strict=True):
+                    tensor.copy_(torch.where(full(overflow) > 0, before, tensor))
+
+    def start(self, weight: Tensor) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+    def move(self, weight: Tensor, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+
+class Lars(Layerwise):
+    def __init__(self, spec: specs.Lars, parameters: Iterable[Any]) -> None:
+        super().__init__(parameters, {"lr": spec.learning_rate, "weight_decay": spec.l2})
+        self.spec = spec
+
+    def start(self, weight: Tensor) -> dict[str, Tensor]:
+        return {"velocity": torch.zeros_like(weight)}
+
+    def move(self, weight: Tensor, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
+        spec, l2 = self.spec, group["weight_decay"]
+        local = group["lr"] * spec.coefficient * _ratio(_norm(weight), _norm(gradient) + l2 * _norm(weight))
+        state["velocity"].mul_(spec.momentum).add_(local * (gradient + l2 * weight))
+        weight.sub_(state["velocity"])
+
+
+class Lamb(Layerwise):
+    def __init__(self, spec: specs.Lamb, parameters: Iterable[Any]) -> None:
+        super().__init__(parameters, {"lr": spec.learning_rate, "weight_decay": spec.decay})
+        self.spec = spec
+
+    def start(self, weight: Tensor) -> dict[str, Tensor]:
+        # PyTorch would leave a "step" on the host when it restores a checkpoint.
+        count = torch.zeros((), device=weight.device)
+        return {"count": count, "mean": torch.zeros_like(weight), "square": torch.zeros_like(weight)}
+
+    def move(self, weight: Tensor, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
+        spec, count = self.spec, state["count"].add_(1).double()
+        state["mean"].mul_(spec.beta1).add_(gradient, alpha=1 - spec.beta1)
+        state["square"].mul_(spec.beta2).addcmul_(gradient, gradient, value=1 - spec.beta2)
+        root = (state["square"] / (1 - spec.beta2**count)).sqrt_() + spec.epsilon
+        move = state["mean"] / (1 - spec.beta1**count) / root + group["weight_decay"] * weight
+        weight.sub_(group["lr"] * _ratio(_norm(weight), _norm(move)) * move)
+
+
+def _norm(tensor: Tensor) -> Tensor:
+    """The L2 norm of a tensor, of a sharded one over all ranks: ()."""
+    return full(torch.linalg.vector_norm(tensor))
+
+
+def full(tensor: Tensor) -> Tensor:
+    """The tensor itself, of a sharded one its value over all ranks."""
+    # Not by its class: importing that takes 0.3 s, which every launch of one device would pay.
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def _ratio(weight: Tensor, move: Tensor) -> Tensor:
+    return torch.where((weight > 0) & (move > 0), weight / move, torch.ones_like(weight))

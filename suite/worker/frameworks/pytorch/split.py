@@ -8,7 +8,6 @@ moves its own weights. Both processes take every batch, of which the first uses 
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -31,7 +30,6 @@ __all__ = ("Training", "connect", "gradient_bytes", "loaders", "unite")
 
 
 def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
-    """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
     settings = pytorch_devices.unite(cell, device, ranks)
     return settings | {"schedule": "1F1B", "microbatches": _microbatches(cell), "batch_normalisation": "per microbatch"}
 
@@ -59,13 +57,10 @@ class Stage(nn.Module):
 class Training(pytorch.Training):
     """The training of one rank: one stage of the model, for every sample of each batch."""
 
-    def __init__(
-        self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
-        *, dropout: bool = True, seed: int = 0, rates: Array | None = None, ranks: Ranks,
-    ) -> None:  # fmt: skip
-        super().__init__(cell, spec, module, weights, device, dropout=dropout, seed=seed, rates=rates)
+    def __init__(self, cell: Cell, spec: WorkloadSpec, *arguments: Any, ranks: Ranks, **options: Any) -> None:
+        super().__init__(cell, spec, *arguments, **options)
         self.ranks, self.whole = ranks, self.model
-        stages = [Stage(cell, device, *stage) for stage in module.stages(self.whole)]
+        stages = [Stage(cell, self.device, *stage) for stage in self.module.stages(self.whole)]
         self.owners = {parameter: rank for rank, stage in enumerate(stages) for parameter in stage.parameters()}
         self.model = stages.pop(ranks.rank)
         for other in stages:  # keeps the places of weights that only the other device has
@@ -102,7 +97,6 @@ class Training(pytorch.Training):
         return loss
 
     def evaluate(self, batch: Any) -> tuple[Tensor, Tensor]:
-        """Loss and correctness of each sample, (b,) each, still on the device, on both; without dropout."""
         inputs, labels = batch
         self.model.eval()
         with torch.no_grad(), pytorch._autocast(self.cell, self.device):
@@ -112,7 +106,6 @@ class Training(pytorch.Training):
         return losses, right
 
     def logits(self, batch: Any) -> Array:
-        """The model's output, on the host."""
         with torch.no_grad():
             array: Array = self._output(batch[0]).double().cpu().numpy()
         return array
@@ -133,7 +126,6 @@ class Training(pytorch.Training):
         return self._last(own)
 
     def each(self, losses: list[Tensor]) -> list[float]:
-        """The losses of every microbatch by itself, as numbers."""
         return self._last([float(loss) for step in losses for loss in step.cpu()])
 
     def _last(self, own: list[float]) -> list[float]:
@@ -142,7 +134,6 @@ class Training(pytorch.Training):
         return said
 
     def weights(self, of: str = "data") -> dict[str, Array]:
-        """Every tensor (or, with ``of="grad"``, its gradient) in canonical layout, on the host; all ranks call it."""
         for parameter in self.whole.parameters():
             if of == "grad" and not parameter.requires_grad:
                 continue
@@ -160,7 +151,6 @@ class Training(pytorch.Training):
         return {self._place + name: array for name, array in super().checkpoint().items()}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Resume from a checkpoint."""
         own = {name: array for name, array in state.items() if name.startswith(self._place)}
         super().restore({name.removeprefix(self._place): array for name, array in own.items()})
 
@@ -171,6 +161,5 @@ class Training(pytorch.Training):
 
 
 def gradient_bytes(training: Training) -> int:
-    """The size of one gradient, as it is summed over the ranks: none is."""
     del training
     return 0

@@ -198,24 +198,23 @@ class Training:
         tensors["random/cpu"] = torch.get_rng_state()
         if self.device == "cuda":
             tensors["random/cuda"] = torch.cuda.get_rng_state()
-        arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+        arrays = {name: own_part(tensor).cpu().numpy() for name, tensor in tensors.items()}
         scale = self.scaler.state_dict() if self.scaler else {}
         return arrays | {"steps": np.array(self.steps), "scale": np.array([*scale.values()], float)}
 
+    @torch.no_grad()
     def restore(self, state: dict[str, Array]) -> None:
         """Resume from a checkpoint."""
         self.steps = int(state["steps"])
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in state.items()}
-        self.model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model/")})
+        for name, tensor in self.model.state_dict().items():
+            own_part(tensor).copy_(tensors[f"model/{name}"])
         trained = [weight for group in self.optimizer.param_groups for weight in group["params"]]
         buffers: dict[int, dict[str, Tensor]] = {}
         for path, tensor in tensors.items():
             if path.startswith("optimizer/"):
                 _, index, name = path.split("/")
-                weight = trained[int(index)]
-                # The fused kernels walk through memory, so that a buffer must lie as its parameter does.
-                fits = weight.shape == tensor.shape
-                buffers.setdefault(int(index), {})[name] = torch.empty_like(weight).copy_(tensor) if fits else tensor
+                buffers.setdefault(int(index), {})[name] = _lay_as(trained[int(index)], tensor)
         self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": buffers})
         torch.set_rng_state(tensors["random/cpu"])
         if self.device == "cuda":
@@ -241,6 +240,21 @@ class Training:
     def _forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         with _autocast(self.cell, self.device):
             return self.loss(self.model, inputs, labels)
+
+
+def own_part(tensor: Tensor) -> Tensor:
+    """The part of a sharded tensor that is this rank's; of any other the tensor itself."""
+    # Not by its class: importing that takes 0.3 s, which every launch of one device would pay.
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def _lay_as(weight: Tensor, buffer: Tensor) -> Tensor:
+    """A buffer that lies as its weight does, through which the fused kernels walk; of another shape, as it is."""
+    if own_part(weight).shape != buffer.shape:
+        return buffer
+    laid = torch.empty_like(weight)
+    own_part(laid).copy_(buffer)
+    return laid
 
 
 def product(cell: Cell, device: str, a: Array, b: Array) -> Array:

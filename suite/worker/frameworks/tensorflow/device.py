@@ -13,7 +13,6 @@ from workloads.data.dataset import Array
 
 
 def installation() -> dict[str, Any]:
-    """Version, the CUDA and cuDNN it was built for, and the devices it sees; None and empty where there are none."""
     build = tf.sysconfig.get_build_info()
     cards = [tf.config.experimental.get_device_details(card) for card in tf.config.list_physical_devices("GPU")]
     capabilities = [".".join(map(str, card.get("compute_capability", ()))) for card in cards]
@@ -29,7 +28,6 @@ def installation() -> dict[str, Any]:
 
 
 def other_accelerator() -> str:
-    """What TensorFlow would compute on besides a CPU and CUDA: its kind; empty if nothing."""
     kinds = {each.device_type for each in tf.config.list_physical_devices()} - {"CPU"}
     if "GPU" in kinds and tf.test.is_built_with_rocm():
         return "ROCm"
@@ -40,10 +38,7 @@ def other_accelerator() -> str:
 
 
 def allocator() -> str:
-    """The allocator of GPU memory that is in force.
-
-    TensorFlow has no function that names it, so these are the variables that it reads when it starts.
-    """
+    """TensorFlow has no function that names it, so these are the variables that it reads when it starts."""
     growth = os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH", "true").lower() == "true"
     if os.environ.get("TF_GPU_ALLOCATOR") == "cuda_malloc_async":
         return "cudaMallocAsync"
@@ -59,31 +54,24 @@ def reset_memory(device: str) -> None:
 
 
 def take_threads(cell: Cell) -> None:
-    """Compute with as many threads as the cell asks for, on a CPU."""
     if cell.threads:
         tf.config.threading.set_intra_op_parallelism_threads(cell.threads)
         tf.config.threading.set_inter_op_parallelism_threads(cell.threads)
 
 
 def threads() -> int:
-    """How many threads compute an operation.
-
-    TensorFlow says 0 unless a function has set them. Then it takes the number that a variable says, or one a core; the
-    pool's threads have no names to count them by.
-    """
+    """What a function has set, a variable says, or one a core; the pool's threads have no names to count them by."""
     told, asked = tf.config.threading.get_intra_op_parallelism_threads(), os.environ.get("TF_NUM_INTRAOP_THREADS", "")
     return int(told or (asked.strip().isdecimal() and int(asked)) or len(own_cores()))
 
 
 def memory(device: str) -> dict[str, int]:
-    """The allocator's peaks in bytes; none on a CPU."""
     if device == "cpu":
         return {}
     return {"allocator_peak_bytes": int(tf.config.experimental.get_memory_info("GPU:0")["peak"])}
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether the error means that memory ran out."""
     return isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError))
 
 

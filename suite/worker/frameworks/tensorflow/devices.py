@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -28,12 +27,10 @@ _chosen: dict[str, Any] = {}  # the strategy of this process, which must be made
 
 
 def loaders(cell: Cell) -> tuple[str, ...]:
-    """The loaders whose batches the strategy takes."""
     return LOADERS if cell.processes > 1 else ("tuned", "workers", "naive")
 
 
 def connect(cell: Cell, device: str, ranks: Ranks) -> None:
-    """Join the other ranks; comes before anything else asks the framework for its devices."""
     if cell.strategy == "mirrored":
         logical_cpus(cell, device)
         return
@@ -52,7 +49,6 @@ def logical_cpus(cell: Cell, device: str) -> None:
 
 
 def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
-    """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
     del ranks
     cuda = device == "cuda"
     if cell.processes > 1:
@@ -70,7 +66,6 @@ def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
 
 
 def match_strategy(local: single.Training, cell: Cell, spec: WorkloadSpec) -> None:
-    """Give a training of one process by itself what the cell's strategy has besides communication."""
     del spec
     for layer in local.model.layers if cell.strategy == "synchronised" else ():
         if hasattr(layer, "synchronised"):  # the same kernels, whose exchange with no other device does nothing
@@ -80,13 +75,10 @@ def match_strategy(local: single.Training, cell: Cell, spec: WorkloadSpec) -> No
 class Training(single.Training):
     """The training of one process: its share of each batch, and the gradients' mean over all devices."""
 
-    def __init__(
-        self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
-        *, dropout: bool = True, seed: int = 0, rates: Array | None = None, ranks: Ranks,
-    ) -> None:  # fmt: skip
+    def __init__(self, *arguments: Any, ranks: Ranks, **options: Any) -> None:
         self.ranks, self.strategy = ranks, _chosen["strategy"]
         with self.strategy.scope():
-            super().__init__(cell, spec, module, weights, device, dropout=dropout, seed=seed, rates=rates)
+            super().__init__(*arguments, **options)
         for layer in self.model.layers:
             if generator := getattr(layer, "seed_generator", None):
                 generator.next = _own_draws(generator.next)
@@ -100,7 +92,6 @@ class Training(single.Training):
         return {"strategy": strategy, "devices": self.strategy.num_replicas_in_sync}
 
     def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Any:
-        """The process's share on its devices."""
         if self.cell.processes > 1:
             return super().put(batch)
         size = len(batch[1]) // self.cell.devices
@@ -115,7 +106,6 @@ class Training(single.Training):
         return tuple(distribute(lambda context, array=array: part(context, array)) for array in batch)
 
     def get(self, batch: Any) -> tuple[Array, Array]:
-        """The process's share back on the host, as it reached its devices."""
         pieces = zip(
             *(super(Training, self).get(each) for each in zip(*map(self._locals, batch), strict=True)), strict=True
         )
@@ -143,21 +133,17 @@ class Training(single.Training):
         return self._locals(loss)[0], [self._locals(gradient)[0] for gradient in gradients]
 
     def step(self, batch: Any) -> Any:
-        """Make one update; returns the loss before it on each device, still there."""
         check_batch(self.cell, sum(len(labels) for labels in self._locals(batch[1])))
         return self.function(*batch)
 
     def read(self, losses: list[Any]) -> list[float]:
-        """The losses as numbers, their mean over all devices; waits for the devices."""
         return self.ranks.mean([float(np.mean([float(each) for each in self._locals(loss)])) for loss in losses])
 
     def each(self, losses: list[Any]) -> list[float]:
-        """The losses of every device by itself, as numbers."""
         own = [float(each) for loss in losses for each in self._locals(loss)]
         return [loss for each in self.ranks.gather(own) for loss in each]
 
     def logits(self, batch: Any) -> Array:
-        """The model's output for this process's share, on the host."""
         return super().logits(single.Training.put(self, self.get(batch)))
 
     def _locals(self, value: Any) -> tuple[tf.Tensor, ...]:
@@ -186,13 +172,11 @@ def _own_draws(draw: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
 
 
 def gradient_bytes(training: Training) -> int:
-    """The size of one gradient, as it is summed over the devices."""
     variables = training.model.trainable_variables
     return sum(int(np.prod(each.shape)) * tf.as_dtype(each.dtype).size for each in variables)
 
 
 def summing(cell: Cell, device: str, ranks: Ranks, size: int) -> Callable[[int], None]:
-    """A function that sums an array of ``size`` bytes over all devices a given number of times and waits for it."""
     del cell, ranks
     strategy = _chosen["strategy"]
     with tf.device(place(device)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,13 +13,119 @@ from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.eager import context
 
 from suite.catalog.settings import LAYOUTS
-from suite.worker.evidence.owners import once, part
+from suite.worker.evidence.layers import once, part
 from suite.worker.frameworks import find_kernel
 from suite.worker.frameworks.tensorflow.constants import exact
 from suite.worker.frameworks.tensorflow.device import allocator, threads
-from suite.worker.frameworks.tensorflow.proof import calls, parameters_by_layer  # noqa: F401 - for the spread at each layer
 from workloads.data.dataset import Array
 from workloads.defaults.tensorflow import join, turn_off
+
+
+def count_trained(training: Any) -> int:
+    return sum(int(np.prod(variable.shape)) for variable in training.trained)
+
+
+@contextmanager
+def building(note: Callable[[str], object]) -> Iterator[None]:
+    """A context that notes the layers that a model is built of, by the name that begins their path."""
+    call = keras.layers.Layer.__call__
+
+    def called(layer: keras.layers.Layer, *arguments: Any, **keywords: Any) -> Any:
+        output = call(layer, *arguments, **keywords)
+        note(layer.name)
+        return output
+
+    keras.layers.Layer.__call__ = called
+    try:
+        yield
+    finally:
+        keras.layers.Layer.__call__ = call
+
+
+@contextmanager
+def calls(
+    training: Any, note: Callable[[str], object] = str, of: Callable[..., Any] | None = None
+) -> Iterator[list[tuple[str, Any, Any]]]:
+    """The output of a layer with an ``activation`` is that before it, which is the output in the other frameworks."""
+    listed: list[tuple[str, Any, Any]] = []
+    layers, take = _layers(training.model), of or _array
+
+    def recorded(path: str, layer: keras.layers.Layer) -> Any:
+        call, activation = layer.call, vars(layer).get("activation")
+        activated: list[Any] = []
+
+        def noted(x: Any, *arguments: Any, **keywords: Any) -> Any:
+            activated[:] = x, activation(x, *arguments, **keywords)
+            return activated[1]
+
+        def called(*arguments: Any, **keywords: Any) -> Any:
+            if activation:
+                object.__setattr__(layer, "activation", noted)
+            try:
+                output = call(*arguments, **keywords)
+            finally:
+                if activation:
+                    object.__setattr__(layer, "activation", activation)
+            first = output[0] if isinstance(output, tuple | list) else output
+            first = activated[0] if activated and activated[1] is first else first
+            listed.append((path, take(arguments[0] if arguments else None), take(first)))
+            note(path)
+            return output
+
+        return called
+
+    for path, layer in layers.items():
+        # Past Keras' own attribute handling, which would track what is set.
+        object.__setattr__(layer, "call", recorded(path, layer))
+    try:
+        yield listed
+    finally:
+        for layer in layers.values():
+            object.__delattr__(layer, "call")
+
+
+def load(training: Any, weights: dict[str, Array]) -> None:
+    training.module.import_weights(training.model, weights)
+
+
+def forward(training: Any, batch: Any) -> float:
+    return float(training.module.loss(training.model, *batch))
+
+
+def gradients(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
+    names = training.module.variables(training.model)
+    with tf.GradientTape() as tape:
+        loss = training.module.loss(training.model, *batch)
+    shares = tape.gradient(loss, [variable.value for variable in names.values()])
+    zeros = [np.zeros(variable.shape) for variable in names.values()]
+    arrays = [zero if g is None else tf.convert_to_tensor(g).numpy() for g, zero in zip(shares, zeros, strict=True)]
+    trained = {id(variable) for variable in training.trained}
+    each = zip(names.items(), arrays, zeros, strict=True)
+    return float(loss), {name: own if id(variable) in trained else zero for (name, variable), own, zero in each}
+
+
+def parameters_by_layer(training: Any) -> dict[str, list[Array]]:
+    return {path: [weight.numpy() for weight in layer.weights] for path, layer in _layers(training.model).items()}
+
+
+def statistics(training: Any) -> dict[str, dict[str, Array]]:
+    found: dict[str, dict[str, Array]] = {}
+    for path, layer in _layers(training.model).items():
+        by_name = {weight.name.removeprefix("moving_"): weight for weight in layer.non_trainable_weights}
+        if {"mean", "variance"} <= by_name.keys():
+            found[path] = {name: np.array(by_name[name].numpy()) for name in ("mean", "variance")}
+    return found
+
+
+def _layers(model: keras.Model) -> dict[str, keras.layers.Layer]:
+    """Every layer by a path that is its own, the outer ones first."""
+    layers = enumerate(model._flatten_layers(include_self=False))
+    return {f"{layer.name}#{number}": layer for number, layer in layers}
+
+
+def _array(tensor: Any) -> Array | None:
+    return np.array(tensor.numpy()) if isinstance(tensor, tf.Tensor) and hasattr(tensor, "numpy") else None
+
 
 #: Operations that only a forward pass has, and what the names of those of gradients begin with.
 FORWARD_ONLY = ("Conv2D", "Erf", "FusedBatchNormV3", "MaxPool", "Relu", "Softmax")
@@ -28,10 +134,7 @@ GRADIENT = "gradient_tape/"
 
 @contextmanager
 def on_host() -> Iterator[dict[str, float]]:
-    """A context in which a `Training` on ``cpu`` computes there, in float64 if its cell asks for it.
-
-    It gives the constants that are rounded elsewhere (`suite.worker.frameworks.tensorflow.constants`).
-    """
+    """It gives the constants that are rounded elsewhere (`suite.worker.frameworks.tensorflow.constants`)."""
     # A function's operations would be placed on a GPU where there is one.
     with tf.device("/CPU:0"), programs_kept("", "quickly"), exact() as rounded:
         yield rounded
@@ -54,29 +157,21 @@ def programs_kept(folder: str, how: str) -> Iterator[None]:
 
 
 def without_dropout(training: Any) -> None:
-    """Train without dropout from now on, by the same program, where its workload's file has that in the state."""
     turn_off(training.model.layers)
 
 
 def explain_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
-    """One update as `Training.step` makes it; returns the loss before it and its gradient, in canonical layout."""
     scale = float(getattr(training.optimizer, "dynamic_scale", 1.0))
     loss, gradients = training.explained(*batch)
     return float(loss), {name: gradient / scale for name, gradient in training.named(gradients).items()}
 
 
 def updates(training: Any) -> int | None:
-    """How many steps the optimizer of a `Training` has counted itself; None where it keeps no count."""
     optimizer = getattr(training.optimizer, "inner_optimizer", training.optimizer)
     return min(int(each.iterations.numpy()) for each in getattr(optimizer, "own", [optimizer]))
 
 
 def draws(training: Any, batch: Any, count: int) -> tuple[Array, dict[str, Array]]:
-    """The logits of ``count`` forward passes in training mode, each with new dropout masks: (count, b, classes).
-
-    And the input of each layer that is called once, of as many samples as `part` takes.
-    """
-
     def forward(inputs: tf.Tensor) -> Any:
         with calls(training, of=lambda x: tf.cast(part(x), tf.float32) if isinstance(x, tf.Tensor) else None) as called:
             logits = tf.cast(join(training.model(inputs, training=True)), tf.float64)
@@ -89,14 +184,11 @@ def draws(training: Any, batch: Any, count: int) -> tuple[Array, dict[str, Array
 
 
 def seed_draws(seed: int) -> None:
-    """Start the generator that dropout draws from anew."""
     keras.utils.set_random_seed(seed)
 
 
 def count_kept_bytes(training: Any, batch: Any) -> int:
-    """Bytes that a forward pass keeps for the backward pass, besides weights, statistics and the batch.
-
-    They are what the graph's operations of the forward pass give to those of the backward pass. The pass itself runs
+    """They are what the graph's operations of the forward pass give to those of the backward pass. The pass itself runs
     for the tensors whose shape no graph knows, such as the space that a fused normalisation reserves.
     """
 
@@ -116,7 +208,6 @@ def count_kept_bytes(training: Any, batch: Any) -> int:
 
 
 def applied(training: Any, batch: Any) -> dict[str, Any]:
-    """The settings of a cell that TensorFlow applies, read back from what ran: `suite.worker.launch.applied`."""
     program = training.function.get_concrete_function(*batch)  # that of the steps
     graph = program.graph.as_graph_def()
     functions = [program.function_def, *graph.library.function]

@@ -27,8 +27,6 @@ FORGETS_PEAKS = True
 
 
 class Model:
-    """The model of a `Training` in evaluation mode, and the function that is measured; `close` gives it back."""
-
     def __init__(self, training: Any) -> None:
         self.device, self.model = training.device, training.model
         self.module, self.answers = training.module, getattr(training.module, "answers", None)
@@ -43,15 +41,12 @@ class Model:
         return self.answers(self.model, inputs) if self.answers else self.model(inputs, training=False)
 
     def predict(self, inputs: tf.Tensor) -> tf.Tensor:
-        """The logits of inputs that are on the device, still there."""
         return self.forward(inputs)
 
     def answer(self, inputs: Array) -> Array:
-        """A request: inputs from the host, their logits back on it, as they are of use there."""
         return self.predict(place_array(inputs, self.device)).numpy()
 
     def prefill(self, inputs: tf.Tensor) -> Decoding:
-        """The pass over prompts (b, n) that are on the device, which leaves all that the next words depend on."""
         logits, filled = self.prefilled(inputs)
         if len(inputs) not in self.caches:
             self.caches[len(inputs)] = [tf.Variable(each, trainable=False) for each in filled]
@@ -61,7 +56,6 @@ class Model:
         return logits, caches, inputs.shape[1]
 
     def decode(self, state: Decoding) -> tuple[tf.Tensor, Decoding]:
-        """The next word of each prompt, (b,), by the largest logit, and what those after it depend on."""
         logits, caches, at = state
         words, logits = self.decoded(logits, caches, tf.constant(at))
         return words, (logits, caches, at + 1)
@@ -74,16 +68,13 @@ class Model:
         return words, self.module.decode(self.model, words, caches, at)[0]
 
     def fence(self, pending: deque[tf.Tensor]) -> None:
-        """Wait until the device has computed these answers."""
         if pending:
             synchronise(self.device)
 
     def on_host(self, logits: tf.Tensor) -> Array:
-        """Answers of `predict`, on the host."""
         return np.asarray(logits.numpy())
 
     def count_compiled(self) -> int:
-        """The number of programs that were compiled so far."""
         functions = self.forward, self.prefilled, self.decoded
         return sum(each.experimental_get_tracing_count() for each in functions)
 

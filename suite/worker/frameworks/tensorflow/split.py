@@ -28,19 +28,16 @@ __all__ = ("Training", "connect", "gradient_bytes", "loaders", "unite")
 
 
 def loaders(cell: Cell) -> tuple[str, ...]:
-    """The loaders whose batches the strategy takes."""
     del cell
     return LOADERS
 
 
 def connect(cell: Cell, device: str, ranks: Ranks) -> None:
-    """Make the devices of a CPU; comes before anything else asks the framework for its devices."""
     del ranks
     logical_cpus(cell, device)
 
 
 def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
-    """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
     del ranks
     if len(_devices(device)) < cell.devices:
         raise UnsupportedError(f"{cell.devices} devices are asked for, and TensorFlow sees {len(_devices(device))}")
@@ -107,8 +104,6 @@ class Optimizers:
 
 
 class Training(single.Training):
-    """The training of the one process, which has all devices."""
-
     def __init__(
         self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
         *, dropout: bool = True, seed: int = 0, rates: Array | None = None, ranks: Ranks,
@@ -156,11 +151,9 @@ class Training(single.Training):
             return loss, [[tf.convert_to_tensor(gradient) for gradient in earlier], own]
 
     def each(self, losses: list[tf.Tensor]) -> list[float]:
-        """The one loss that there is of all devices in each step, as numbers."""
         return self.read(losses)
 
 
 def gradient_bytes(training: Training) -> int:
-    """The size of one gradient, as it is summed over the devices: none is."""
     del training
     return 0

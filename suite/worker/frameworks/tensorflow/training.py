@@ -49,11 +49,6 @@ Batch = tuple[tf.Tensor, tf.Tensor]
 
 
 def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
-    """Choose the device, set every global switch, and read back the settings.
-
-    ``device`` is ``auto``, ``cpu`` or ``cuda``; returns ``cpu`` or ``cuda``, and the settings. Raises
-    `UnsupportedError` for what TensorFlow does not have there.
-    """
     take_threads(cell)  # before anything starts TensorFlow's own
     cards = tf.config.list_physical_devices("GPU")
     device = choose(cell, device, "TensorFlow", cuda=bool(cards), installation=installation, other=other_accelerator())
@@ -85,13 +80,10 @@ def _on_cuda(cell: Cell) -> dict[str, Any]:
 
 
 class Training:
-    """A model with its optimizer, and the step that is measured."""
-
     def __init__(
         self, cell: Cell, spec: WorkloadSpec, module: ModuleType, weights: dict[str, Array], device: str,
         *, dropout: bool = True, seed: int = 0, rates: Array | None = None,
     ) -> None:  # fmt: skip
-        """``rates`` are the learning rates of all steps, where they are not the spec's one."""
         del seed  # dropout draws from the global seed, which `prepare` sets
         self.cell, self.module, self.device = cell, module, device
         with tf.device(place(device)):
@@ -110,7 +102,6 @@ class Training:
         self.scores = tf.function(self._scores, jit_compile=COMPILE_MODES[cell.compile], autograph=False)
 
     def put(self, batch: tuple[Array | tf.Tensor, Array | tf.Tensor]) -> Batch:
-        """The batch on the device."""
         inputs, labels = (place_array(array, self.device) for array in batch)
         return inputs, labels
 
@@ -121,7 +112,6 @@ class Training:
         return inputs, labels
 
     def compile(self, batch: Batch) -> bool:
-        """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
         self.function.get_concrete_function(*batch)  # traces; XLA, where asked for, compiles inside the first call
         return True
 
@@ -141,40 +131,32 @@ class Training:
         return tf.add_n(losses) / count if count > 1 else losses[0], means
 
     def step(self, batch: Batch) -> tf.Tensor:
-        """Make one update; returns the loss before it, averaged over the accumulated batches, still on the device."""
         check_batch(self.cell, len(batch[1]))
         return self.function(*batch)
 
     def evaluate(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-        """Loss and correctness of each sample, (b,) each, still on the device; without dropout."""
         return self.scores(*batch)
 
     def _scores(self, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return self.module.scores(self.model, inputs, labels)
 
     def fence(self, pending: Any = None) -> None:
-        """Wait until the device has finished all pending work."""
         if pending is not None:
             synchronise(self.device)
 
     def read(self, losses: list[tf.Tensor]) -> list[float]:
-        """The losses as numbers; waits for the device."""
         return [float(loss) for loss in losses]
 
     def count_compiled(self) -> dict[str, int]:
-        """The number of compiled graphs and of graph breaks so far."""
         return {"graphs": self.function.experimental_get_tracing_count(), "graph_breaks": 0}
 
     def weights(self) -> dict[str, Array]:
-        """Every tensor in canonical layout, on the host."""
         return self.module.export_weights(self.model)
 
     def checkpoint(self) -> dict[str, Array]:
-        """Everything that the next step depends on besides its batch, for a checkpoint."""
         return {name: np.array(variable.numpy()) for name, variable in self._variables().items()}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Resume from a checkpoint."""
         for name, variable in self._variables().items():
             variable.assign(state[name])
 
@@ -184,7 +166,6 @@ class Training:
         return {f"{group}/{i}/{v.path}": v for group, variables in groups.items() for i, v in enumerate(variables)}
 
     def gradients(self, batch: Batch) -> tuple[float, dict[str, Array]]:
-        """Loss and the loss' own gradient (without L2), in canonical layout; changes no weight."""
         loss, gradients = tf.function(self._loss_and_gradients, autograph=False)(*batch)
         return float(loss), self.named(gradients)
 
@@ -195,7 +176,6 @@ class Training:
         return {name: own.get(id(each), tf.zeros_like(each)).numpy() for name, each in variables.items()}
 
     def logits(self, batch: Batch) -> Array:
-        """The model's output, on the host."""
         return tf.cast(join(self.model(batch[0], training=True)), tf.float64).numpy()
 
     def _loss_and_gradients(
@@ -210,19 +190,16 @@ class Training:
 
 
 def product(cell: Cell, device: str, a: Array, b: Array) -> Array:
-    """The matrix product as a layer computes it in the cell's precision."""
     left, right = _operands(cell, device, a, b)
     return tf.cast(tf.matmul(left, right), tf.float64).numpy()
 
 
 def convolution(cell: Cell, device: str, images: Array, kernel: Array) -> Array:
-    """The "valid" convolution of NHWC images with an HWIO kernel, likewise."""
     left, right = _operands(cell, device, images, kernel)
     return tf.cast(tf.nn.conv2d(left, right, 1, "VALID"), tf.float64).numpy()
 
 
 def multiplication(cell: Cell, device: str, a: Array, b: Array, repeats: int = 1) -> Callable[[int], None]:
-    """A function that multiplies both, repeated along their sides on the device, so many times and waits for it."""
     with tf.device(place(device)):
         left, right = (tf.tile(operand, [repeats, repeats]) for operand in _operands(cell, device, a, b))
 
