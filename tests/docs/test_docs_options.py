@@ -21,8 +21,9 @@ PAGE = ROOT / "docs" / "options.md"
 HEAD = """\
 # Options
 
-All options of all commands, as `--help` shows them. An option that several commands share is described at the first of
-them. [Commands](commands.md) has the exit statuses. This page is made from the commands themselves.
+All options of all commands, each by the first sentence of what `--help` says, and made from it. An option that several
+commands share is described at the first of them. [Settings](settings.md) explains the axes, [Commands](commands.md) the
+exit statuses.
 """
 COMMANDS = (
     "suite.compare", "suite.tune", "suite.reproduce", "suite.doctor", "suite.profile", "suite.prove", "suite.new",
@@ -82,7 +83,13 @@ def listed(rows: Iterable[tuple[str, str]]) -> str:
     def plain(text: str) -> str:
         return re.sub(r"([|<>*_\[\]\\])", r"\\\1", " ".join(text.replace("%%", "%").split()))
 
-    return "".join(f"- `{name}`{f': {plain(text)}' if text else ''}\n" for name, text in rows)
+    return "".join(f"- `{name}`{f': {plain(brief(text))}' if text else ''}\n" for name, text in rows)
+
+
+def brief(text: str) -> str:
+    """Returns the first sentence and the default."""
+    first, default = text.partition(". ")[0], DEFAULT.search(text)
+    return first + default[0] if default and not first.endswith(default[0]) else first
 
 
 def describe(command: str, options: Iterable[tuple[str, str]], described: dict[tuple[str, str], str]) -> str:

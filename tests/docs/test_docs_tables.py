@@ -89,21 +89,21 @@ def cells(run: str, workload: str) -> list[list[str]]:
     """The columns that decide."""
     read = [row for row in rows(run, "cells.csv") if row["workload"] == workload]
     axes = ["batch", "compile", *["tuning"] * (len({row["tuning"] for row in read}) > 1)]
-    table = [["framework", *axes, "n", "samples/s", "ratio", "verdict", "identity", "flags"]]
+    table = [["framework", *axes, "n", "samples/s", "ratio", "identity", "flags"]]
     for row in read:
         line = [NAMES[row["framework"]], *(row[axis] for axis in axes), row["launches_ok"]]
-        line += [spread(row, "samples_per_s"), ratio(row), row["ratio_verdict"] or DASH]
+        line += [spread(row, "samples_per_s"), _judged(ratio(row), row["ratio_verdict"])]
         table.append([*line, row["identity"], row["flags"] or DASH])
     return table
 
 
 def settings(run: str, workload: str, axis: str) -> list[list[str]]:
     """The values of an axis side by side within each framework; ratios are to its usual value."""
-    table = [["framework", axis, "n", "samples/s", "ratio", "verdict", "peak MiB", "identity", "flags"]]
+    table = [["framework", axis, "n", "samples/s", "ratio", "peak MiB", "identity", "flags"]]
     for row in rows(run, "cells.csv"):
         if row["workload"] == workload and row["samples_per_s"]:
-            line = [NAMES[row["framework"]], row[axis], row["launches_ok"], spread(row, "samples_per_s"), ratio(row)]
-            line += [row["ratio_verdict"] or DASH, f"{int(row['peak_memory_bytes']) / 2**20:,.0f}"]
+            line = [NAMES[row["framework"]], row[axis], row["launches_ok"], spread(row, "samples_per_s")]
+            line += [_judged(ratio(row), row["ratio_verdict"]), f"{int(row['peak_memory_bytes']) / 2**20:,.0f}"]
             table.append([*line, row["identity"], row["flags"] or DASH])
     return table
 
@@ -138,8 +138,7 @@ def accuracy(run: str) -> list[list[str]]:
 
 def releases(run: str, size: str) -> list[list[str]]:
     """A line per workload and framework: its newest release against its oldest, and the largest step on the way."""
-    head = ["workload", "framework", "releases", "samples/s", "newest to oldest", "verdict"]
-    table = [[*head, "largest step", "verdict"]]
+    table = [["workload", "framework", "releases", "samples/s", "newest to oldest", "largest step"]]
     for line in json.loads((ROOT / "results" / run / "releases.json").read_text(encoding="utf-8"))["lines"]:
         if line["cell"].endswith("-small") != (size == "small"):
             continue
@@ -151,21 +150,23 @@ def releases(run: str, size: str) -> list[list[str]]:
         table.append([
             MODELS[line["cell"].split("-")[0]], NAMES[line["framework"]],
             ", ".join(each["release"] for each in steps), ends,
-            *([_ratio(across), across["verdict"]] if across else [DASH, DASH]),
-            f"{largest['release']}: {_ratio(step)}", step["verdict"],
+            _ratio(across) if across else DASH, f"{largest['release']}: {_ratio(step)}",
         ])  # fmt: skip
     return table
 
 
 def _ratio(change: dict[str, Any]) -> str:
     value, low, high = change["ratio"]
-    return f"{value:.2f} ({low:.2f}{DASH}{high:.2f})"
+    return _judged(f"{value:.2f} ({low:.2f}{DASH}{high:.2f})", change["verdict"])
+
+
+def _judged(value: str, verdict: str | None) -> str:
+    return f"{value} {verdict}" if verdict else value
 
 
 def inference(run: str) -> list[list[str]]:
     """A line per cell with usual settings that served; of those that decode, tokens/s too."""
-    head = ["workload", "framework", "n", "samples/s", "ratio", "verdict", "request, median ms", "99th", "ratio"]
-    table = [[*head, "verdict", "tokens/s"]]
+    table = [["workload", "framework", "n", "samples/s", "ratio", "request, median ms", "99th", "ratio", "tokens/s"]]
     for row in rows(run, "inference.csv"):
         workload, framework, *chosen = row["cell"].removesuffix("-small").split("-")
         if chosen[-1] != "tuned":
@@ -175,8 +176,8 @@ def inference(run: str) -> list[list[str]]:
             line += [number(row[each]) if row[each] else DASH for each in (name, *more)]
             ends = row[f"{name}_ratio_low"], row[f"{name}_ratio_high"]
             interval = f" ({float(ends[0]):.2f}{DASH}{float(ends[1]):.2f})" if ends[0] != ends[1] else ""
-            line += [f"{float(row[f'{name}_ratio']):.2f}{interval}" if row[f"{name}_ratio"] else DASH]
-            line += [row[f"{name}_verdict"] or DASH]
+            value = f"{float(row[f'{name}_ratio']):.2f}{interval}" if row[f"{name}_ratio"] else DASH
+            line.append(_judged(value, row[f"{name}_verdict"]))
         table.append([*line, number(row["tokens_per_s"]) if row["tokens_per_s"] else DASH])
     return table
 
@@ -184,18 +185,17 @@ def inference(run: str) -> list[list[str]]:
 def along(*arguments: str) -> list[list[str]]:
     """Of runs, a line per cell with another value of an axis than usual: how many times as fast it is."""
     *runs, axis = arguments
-    lines = [
-        ["workload", "size", "framework", axis, "n", "training", "verdict", "passes", "verdict", "requests", "verdict"]
-    ]
+    lines = [["workload", "size", "framework", axis, "n", "training", "passes", "requests"]]
     for made in (table(each) for run in runs for each in group(load([RUNS[run]]).launches, axis)):
         for cell, row in zip(made.cells, made.group.rows, strict=True):
             if not cell.ratio.value or cell.ratio.baseline == cell.cell:
                 continue
             line = [MODELS[row.cell.workload], row.cell.size, NAMES[row.cell.framework], cell.settings[axis]]
             line.append(str(cell.launches_ok))
-            for each in (cell.ratio, *made.findings.servings[row.key].ratios.values()):
-                line += [f"{each.value:.2f} ({each.low:.2f}{DASH}{each.high:.2f})", each.verdict or DASH]
-            lines.append(line)
+            ratios = (cell.ratio, *made.findings.servings[row.key].ratios.values())
+            lines.append(
+                [*line, *(_judged(f"{x.value:.2f} ({x.low:.2f}{DASH}{x.high:.2f})", x.verdict) for x in ratios)]
+            )
     return lines
 
 
@@ -233,6 +233,9 @@ MAKERS: dict[str, Callable[..., list[list[str]]]] = {
 
 
 def markdown(table: list[list[str]]) -> str:
+    """Without columns that are the same in all lines, which the text above a table says."""
+    varying = [place for place, column in enumerate(zip(*table[1:], strict=True)) if len(set(column)) > 1]
+    table = [[line[place] for place in varying] for line in table]
     lines = [table[0], [":--"] * len(table[0]), *table[1:]]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -251,7 +254,7 @@ def test_the_readme_and_the_results_have_their_tables() -> None:
     found = {name: TABLE.findall((ROOT / name).read_text()) for name in ("README.md", *RESULTS)}
     assert [(kind, run) for _, kind, run, _ in found["README.md"]] == [("answer", " ".join(ANSWER))]
     kinds = [kind for kind, _ in (entry[1:3] for entry in found["docs/results-cpu.md"])]
-    assert kinds == [*3 * ["cells"], *2 * ["settings"], *2 * ["inference"], *2 * ["along"]]
+    assert kinds == ["cells", *2 * ["settings"], *2 * ["inference"], *2 * ["along"]]
     assert len(found["docs/accuracy.md"]) == 2
 
 

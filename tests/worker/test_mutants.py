@@ -118,14 +118,14 @@ def test_a_mutant_that_is_not_noticed_as_it_must_be_is_a_problem(mutant: Mutant)
     assert expected.problem((), killed=False, failed=True) == "planted wrong"
 
 
-def test_the_page_shows_what_was_planted_where_and_what_survives(mutant: Mutant) -> None:
+def test_the_page_shows_what_was_planted_and_what_survives(mutant: Mutant) -> None:
     survivor = Mutant("loop", "rests now and then", "jax", "imdb_lstm", mutant.plant, (), survives="nobody looks")
     judged = {mutant: Judgement("differs", "x", {"fingerprint": "x", "own": "y"}), survivor: Judgement("same")}
     text = page(judged, 2, 3, datetime(2026, 1, 2, tzinfo=UTC))
     assert "1 of 2 (50.0%) mutants are noticed by the record alone" in text
     assert "- loop, jax: rests now and then: nobody looks" in text
-    assert "\n### layout\n\n- cifar100_cnn (pytorch): channels flattened first\n" in text
-    assert "- imdb_lstm (jax *survives*): rests now and then\n" in text
+    assert "\n- **layout** (cifar100_cnn 1/1): channels flattened first\n" in text
+    assert "\n- **loop** (imdb_lstm 0/1): rests now and then\n" in text
     assert "Of the catalogue 3 more were not run" in text
     assert "2026-01-02" in text
 

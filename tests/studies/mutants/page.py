@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 
-from suite.plan.cell import FRAMEWORKS
 from tests.studies.mutants.drawn import KIND as DRAWN
 from tests.studies.mutants.mutant import REFUSED, Mutant
 from tests.studies.mutants.study import EVIDENCE, FAILED, Judgement
@@ -19,15 +18,15 @@ PACKAGES = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "flax", "op
 HEAD = """\
 # Mutants: planted differences
 
-Each difference is of a kind that has spoiled published comparisons. It is planted in one framework at a time. A launch
-rehearsed in one process with the worker's own steps (size small, batch 16, synthetic data) is compared with unchanged
+Each difference is of a kind that has spoiled published comparisons. It is planted in one framework, in a launch that is
+rehearsed in one process with the worker's own steps (size small, batch 16, synthetic data), and compared with unchanged
 launches of the other two, as by `suite.compare`.
 
-A part of the [evidence](identity.md) *notices* a mutant if the verdict is `differs` although all other evidence is that
-of an unchanged launch. *refused*: the launch fails, because its probes find another precision or network. *last* is the
+A part of the [evidence](identity.md) *notices* it if the verdict is `differs` although all other evidence is that of an
+unchanged launch. *refused*: the launch fails, because its probes find another precision or network. *last* is the
 replay and the batches at random positions, *scored* the accuracy.
 
-Written by `python -m tests.studies.mutants --write docs/mutants.md`.
+Written by `python -m tests.studies.mutants --write docs/mutants.md`; `tests/studies/mutants/` has each one.
 """
 
 
@@ -43,9 +42,7 @@ def page(judged: Mapping[Mutant, Judgement], cells: int, left: int, written: dat
     lines += [f"Without a difference {cells} cells were launched in each of the three frameworks."]
     lines += [f"Of the catalogue {left} more were not run."] if left else []
     lines += [f"Could not be planted on this machine: {'; '.join(mutant.id for mutant in failed)}."] if failed else []
-    lines += ["", *_survivors(judged), "## By kind and workload", "", "Noticed of planted:", ""]
-    lines += [*shares(judged), "", *_parts(judged)]
-    lines += _all(listed)
+    lines += ["", *_survivors(judged), *_parts(judged), *_kinds(judged)]
     return "\n".join(lines) + "\n"
 
 
@@ -95,29 +92,20 @@ def _parts(judged: Mapping[Mutant, Judgement]) -> list[str]:
     return ["## By evidence", "", "| evidence | mutants noticed | by it alone |", "|---|---:|---:|", *rows, ""]
 
 
-def _all(judged: Mapping[Mutant, Judgement]) -> list[str]:
-    """Under each kind, the differences by where they were planted: workloads, and frameworks if not in all."""
-    kinds: dict[str, dict[str, dict[str, dict[str, str]]]] = {}
+def _kinds(judged: Mapping[Mutant, Judgement]) -> list[str]:
+    """By kind, how many were noticed of how many in each workload, and which differences were planted."""
+    kinds: dict[str, dict[str, list[bool]]] = {}
+    names: dict[str, dict[str, None]] = {}
     for mutant, judgement in judged.items():
-        workloads = kinds.setdefault(mutant.kind, {}).setdefault(mutant.name, {})
-        words = mutant.framework if judgement.killed else f"{mutant.framework} *survives*"
-        workloads.setdefault(mutant.workload, {})[mutant.framework] = words
-    lines = ["## All mutants", "", "Where they were planted (in all three frameworks unless some are named), and what."]
-    for kind, names in kinds.items():
-        lines += ["", f"### {kind}", ""]
-        places: dict[str, list[str]] = {}
-        for name, workloads in names.items():
-            place = ", ".join(f"{workload}{_frameworks(words)}" for workload, words in workloads.items())
-            places.setdefault(place, []).append(name)
-        lines += [_bullet(f"{place}: {'; '.join(planted)}") for place, planted in places.items()]
+        kinds.setdefault(mutant.kind, {}).setdefault(mutant.workload, []).append(judgement.killed)
+        names.setdefault(mutant.kind, {})[mutant.name] = None
+    lines = ["## By kind", "", "Noticed of planted, by workload, and what was planted.", ""]
+    for kind, workloads in kinds.items():
+        counts = ", ".join(f"{workload} {sum(each)}/{len(each)}" for workload, each in sorted(workloads.items()))
+        planted = "composed by the seed" if kind == DRAWN else "; ".join(names[kind])
+        lines.append(_bullet(f"**{kind}** ({counts}): {planted}"))
     return lines
 
 
 def _bullet(text: str) -> str:
     return textwrap.fill(f"- {text}", 120, subsequent_indent="  ", break_on_hyphens=False)
-
-
-def _frameworks(words: Mapping[str, str]) -> str:
-    if all(words.get(each) == each for each in FRAMEWORKS):
-        return ""
-    return f" ({', '.join(words[each] for each in FRAMEWORKS if each in words)})"
