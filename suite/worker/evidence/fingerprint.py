@@ -19,7 +19,6 @@ from suite.worker.evidence.answered import losses_of_server
 from suite.worker.evidence.layers import owners
 from suite.worker.evidence.updates import FP16_STEPS, Formula, deviation
 from suite.worker.launch.description import check
-from suite.worker.launch.outcome import check
 from suite.worker.launch.probe import LSTM_TENSORS, lstm_error
 from suite.worker.launch.training import evaluate
 from workloads.data.augment import Batches
