@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from suite.analysis.accuracy.comparison import AccuracyComparison
+from suite.analysis.statistics.accuracy import AccuracyComparison
 from suite.report.format.terminal import Terminal
 from suite.report.format.view import View
 from suite.report.screen import markdown

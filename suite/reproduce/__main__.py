@@ -11,7 +11,7 @@ from pathlib import Path
 from framework_training_suite import entry
 from suite.analysis.options import MARGIN_OPTION, RUNS, STORAGE_FOLDER
 from suite.analysis.records.load import LoadError, find, load
-from suite.analysis.rows.disturbed import select_counting
+from suite.analysis.rows.blocks import select_counting
 from suite.analysis.rows.wording import NONE
 from suite.plan.blocks import blocks
 from suite.plan.cell import Cell

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from suite.analysis.rows.disturbed import say_too_busy
+from suite.analysis.rows.blocks import say_too_busy
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED
 from suite.record.retry import may_pass
 from suite.record.text import clean

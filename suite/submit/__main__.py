@@ -10,8 +10,8 @@ from pathlib import Path
 
 from framework_training_suite import entry, typed
 from suite.analysis.options import PRICE_HOUR, STORAGE_FOLDER
-from suite.analysis.records.hardware import gpus, processor
 from suite.analysis.records.load import LoadError, find
+from suite.analysis.records.machines import gpus, processor
 from suite.plan.command.common import JOURNAL_FOLDER, add, command_parser
 from suite.record.bundle import SUFFIX, BundleError, write
 from suite.record.text import clean

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.analysis.accuracy.comparison import (
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
+from suite.analysis.statistics.accuracy import (
     MARGIN,
     compare_accuracies,
     difference,
@@ -17,8 +19,6 @@ from suite.analysis.accuracy.comparison import (
     trains_to_the_end,
     verdict,
 )
-from suite.analysis.records.load import Launch
-from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Phase, Record, Window

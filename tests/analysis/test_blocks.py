@@ -7,7 +7,7 @@ import pytest
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
-from suite.analysis.statistics.best import find_best
+from suite.analysis.statistics.fastest import find_best
 from suite.analysis.statistics.ratios import blockwise
 from suite.plan.cell import AUTO
 from suite.record.record import Record

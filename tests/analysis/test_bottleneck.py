@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.bottlenecks.bottleneck import advice, bottleneck
-from suite.analysis.bottlenecks.underutilisation import symptoms
+from suite.analysis.bottlenecks.bottleneck import advice, bottleneck, symptoms
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.metrics import Prices, metrics

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from suite.analysis.search.effects import effects, place
-from suite.analysis.statistics.estimates.two_way import fit
+from suite.analysis.statistics.noise import fit
 from suite.plan.cell import Cell
 
 CELLS = [

@@ -12,7 +12,6 @@ from suite.analysis.rows.groups import group
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.fastest import FastestBySetting, find_fastest
 from suite.analysis.statistics.multiple_testing import ratios
-from suite.analysis.statistics.ratios import Ratio
 from suite.record.record import Record
 from suite.report.text import fastest
 from tests import records
@@ -135,7 +134,7 @@ def test_a_run_decides_its_ratios_whatever_is_loaded_with_it() -> None:
         each for size in range(1, 9) for each in blocks({"pytorch": noisy(1.0), "jax": noisy(1.0, turn=1)}, batch=size)
     ]
 
-    def judge(*runs: Sequence[Record]) -> Ratio:
+    def judge(*runs: Sequence[Record]) -> statistics.Estimate:
         launches = [Launch(each, f"run-{at}", f"file-{at}") for at, held in enumerate(runs) for each in held]
         (one,) = group(launches)
         found = ratios(one, None, verdicts({row.key: row.ok for row in one.rows}))

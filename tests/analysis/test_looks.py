@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.accuracy.comparison import compare_accuracies
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.blocks import why_unplanned
 from suite.analysis.rows.groups import group
+from suite.analysis.statistics.accuracy import compare_accuracies
 from suite.analysis.statistics.multiple_testing import correct_run
 from suite.analysis.statistics.regress import changes
 from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL

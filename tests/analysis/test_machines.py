@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.records.hardware import (
+from suite.analysis.records.load import Launch, load
+from suite.analysis.records.machines import (
     DIFFERENT,
     PEAK_ALONE,
     PEAK_OF_EQUALS,
     SAME,
     UNKNOWN,
     Machine,
+    Machines,
     compare,
+    distinguish,
     identify,
 )
-from suite.analysis.records.load import Launch, load
-from suite.analysis.records.machines import Machines, distinguish
 from suite.analysis.rows.groups import group
 from suite.record.record import Record
 from tests import records

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.analysis.records.load import load
-from suite.analysis.rows.missing import Count, counts
+from suite.analysis.rows.runs import Count, counts
 from suite.record.record import Record
 from suite.report.text.missing import sentences
 from tests import records

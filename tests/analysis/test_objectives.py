@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from suite.analysis.search.objectives import figure_of, format_value, score, value, why_none
+from suite.analysis.search.state import figure_of, format_value, score, value, why_none
 from suite.plan.objective import KINDS, Question, objectives
 from tests.records import record, timed, trained
 

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from suite.analysis.statistics.estimates.noise import PairNoise, measure_noise
-from suite.analysis.statistics.estimates.outliers import LEAST_CUT, cut_outliers
-from suite.analysis.statistics.estimates.two_way import fit
 from suite.analysis.statistics.inference import run_t_test
+from suite.analysis.statistics.noise import LEAST_CUT, PairNoise, cut_outliers, fit, measure_noise
 from suite.analysis.statistics.sequential import last_look
 from suite.plan.measuring import MARGIN
 

@@ -9,7 +9,7 @@ import pytest
 
 from suite.analysis.search import significance
 from suite.analysis.search.significance import LEVEL, all_tie, find_dominated, share, spent, worse
-from suite.analysis.statistics.estimates.two_way import fit
+from suite.analysis.statistics.noise import fit
 from tests.studies.tune import rates
 from tests.studies.tune_methods import ours
 from tests.studies.tune_worlds import worlds

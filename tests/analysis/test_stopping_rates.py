@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from suite.analysis.statistics import inference
-from suite.analysis.statistics.estimates.noise import TableNoise, measure_noise
 from suite.analysis.statistics.inference import Paired
+from suite.analysis.statistics.noise import TableNoise, measure_noise
 from suite.analysis.statistics.sequential import Design, Look, looks
 from tests.studies import stopping
 from tests.studies.stopping_worlds import World, cells, sources, worlds

@@ -5,7 +5,7 @@ the loader alone (input). If training takes no longer than its steps, the steps 
 loader is slower than the steps, or both are fast enough but do not overlap.
 
 The verdicts are `compute-bound`, `input-bound` and `poor overlap`; a row that does not wait for data can also be
-`communication-bound` (`suite.analysis.scaling.communication`), `launch-bound` or `memory-limited`. Each launch has a
+`communication-bound` (`suite.analysis.statistics.communication`), `launch-bound` or `memory-limited`. Each launch has a
 share of its own, and the 95 % interval over the launches (Student's t on the logarithms) must lie on one side of a
 limit; else the row is `undecided`, as is a row of one launch.
 """
@@ -13,20 +13,59 @@ limit; else the row is `undecided`, as is a row of one launch.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from suite.analysis.bottlenecks.underutilisation import share_of_memory
 from suite.analysis.rows.groups import Group, Row
-from suite.analysis.scaling.communication import Communication, communication
+from suite.analysis.rows.metrics import first_gpu, number
 from suite.analysis.statistics import inference as statistics
+from suite.analysis.statistics.communication import Communication, communication
 from suite.analysis.statistics.inference import Paired
-from suite.analysis.statistics.ratios import by_block
+from suite.analysis.statistics.ratios import blockwise
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.plan.cell import AUTO, STRATEGIES_OF, Cell, Loader
 from suite.plan.measuring import MARGIN
 from suite.record.record import DID_NOT_FIT
+
+#: Below these shares, of time with any kernel running and of the device's memory, a GPU counts as underused.
+BUSY_LEAST_PERCENT = 70.0
+MEMORY_LEAST = 0.25
+#: Above the first share of its cores the CPU counts as full, below the second as idle.
+CPU_FULL, CPU_IDLE = 0.8, 0.3
+
+
+def symptoms(row: Row, metrics: Mapping[str, float | None]) -> list[str]:
+    busy, used = metrics["gpu_utilisation_percent"], share_of_memory(row)
+    words = []
+    if busy is not None and busy < BUSY_LEAST_PERCENT:
+        words.append(f"the GPU is busy {busy:.0f} % of the time{_cpu(row, metrics['cpu_cores'])}")
+    if used is not None and used < MEMORY_LEAST:
+        words.append(f"the allocator's peak is {used:.0%} of the device's memory: there is room for a larger batch")
+    return words
+
+
+def _cpu(row: Row, cores: float | None) -> str:
+    machine = row.ok[0].environment.get("machine") if row.ok else None
+    all_cores = number(machine.get("cores")) if isinstance(machine, dict) else None
+    if cores is None or not all_cores:
+        return ""
+    share = cores / all_cores
+    if share > CPU_FULL:
+        return f", while the CPU is full ({share:.0%} of its cores): preparing the data holds it back"
+    if share < CPU_IDLE:
+        return f" and the CPU {share:.0%}: both wait, for storage, for each other, or between small kernels"
+    return ""
+
+
+def share_of_memory(row: Row) -> float | None:
+    shares = []
+    for record in row.ok:
+        peak, size = record.memory.get("allocator_peak_bytes"), number(first_gpu(record).get("memory_bytes"))
+        if peak is not None and size:
+            shares.append(peak / size)
+    return median(shares) if shares else None
+
 
 #: Training that takes at most this many times as long as its steps alone is limited by them.
 COVERED = 1.05
@@ -49,7 +88,7 @@ class Bottleneck:
 
     ``loading`` is the share of training time that loading costs, ``low`` and ``high`` its 95 % interval. If a step with
     its loader was faster than without, ``loading`` is 0 and ``low`` is negative. What communication costs is in
-    `suite.analysis.scaling.communication`.
+    `suite.analysis.statistics.communication`.
     """
 
     kind: str = ""
@@ -80,7 +119,6 @@ def bottleneck(row: Row, group: Group) -> Bottleneck:
 
 
 def _kind(row: Row, group: Group, compute_share: Paired, exchange: Communication | None) -> tuple[str, str]:
-    """The verdict, and the reason if that is not what loading costs."""
     waits_for_data = COVERED * compute_share.high < 1
     if not waits_for_data and COVERED * compute_share.low < 1:
         return UNDECIDED, ""
@@ -97,7 +135,6 @@ def _kind(row: Row, group: Group, compute_share: Paired, exchange: Communication
 
 
 def _waiting(row: Row, kind: str) -> str:
-    """How long the device did nothing by the profile, and whether that fits the verdict; empty without a profile."""
     profiles = [record.profile for record in row.ok if record.profile and record.profile.gaps]
     if not profiles:
         return ""
@@ -114,7 +151,6 @@ def _waiting(row: Row, kind: str) -> str:
 
 
 def _loader_is_slower(row: Row) -> bool | None:
-    """Whether the loader alone takes longer than the steps alone; None if the launches do not decide."""
     timed_phases = [record.phases for record in row.ok if {"input", "compute"} <= record.phases.keys()]
     loader = statistics.interval([phases["input"].step_s / phases["compute"].step_s for phases in timed_phases])
     if loader is None or loader.low < 1 <= loader.high:
@@ -123,24 +159,19 @@ def _loader_is_slower(row: Row) -> bool | None:
 
 
 def _exchange(exchange: Communication | None) -> str:
-    """What communication costs, in words; empty for one device."""
     if exchange is None or exchange.low is None or exchange.high is None:
         return ""
     return f"communication costs {_percent(exchange.share, exchange.low, exchange.high)} of a step"
 
 
 def _percent(value: float, low: float, high: float) -> str:
-    """``12 %, 8 to 15 %``; a negative bound is shown as 0, since hidden loading costs nothing."""
     bounds = [f"{100 * max(0.0, bound):.0f}" for bound in (low, high)]
     middle = f"{100 * value:.0f} %"
     return middle if bounds[0] == bounds[1] else f"{middle}, {bounds[0]} to {bounds[1]} %"
 
 
 def advice(row: Row, group: Group, limit: Bottleneck, margin: float = MARGIN) -> list[str]:
-    """What helps against the bottleneck, best first, with its gain in this run; then what the run did not try.
-
-    The 95 % interval of a gain lies beyond ``margin``, the margin of the table's ratios.
-    """
+    """What helps against the bottleneck, best first, with its gain in this run; then what the run did not try."""
     gains: list[tuple[float, str]] = []
     untried: list[str] = []
     for name, cells in _remedies(row.cell, limit.kind):
@@ -169,13 +200,11 @@ def share(row: Row, phase: str) -> float | None:
 
 
 def shares(row: Row, phase: str) -> list[float]:
-    """That share in each launch that has both phases."""
     timed_phases = [record.phases for record in row.ok if {"train", phase} <= record.phases.keys()]
     return [phases[phase].step_s / phases["train"].step_s for phases in timed_phases]
 
 
 def _remedies(cell: Cell, kind: str) -> Iterable[tuple[str, list[Cell]]]:
-    """What may help a cell with this bottleneck: each remedy's name, and the cells that apply it."""
     loaders = [cell.but(loader=loader) for loader in (Loader(), *(Loader("workers", n) for n in (1, 2, 4, 8)))]
     if kind in ("input-bound", "poor overlap"):
         yield "more workers", [other for other in loaders if other != cell]
@@ -195,7 +224,6 @@ def _remedies(cell: Cell, kind: str) -> Iterable[tuple[str, list[Cell]]]:
 
 
 def _name_setting(cell: Cell, other: Cell) -> str:
-    """The setting in which another cell differs."""
     settings = {
         "loader": f"loader {other.loader.id}",
         "batch": f"batch {other.batch}",
@@ -208,18 +236,15 @@ def _name_setting(cell: Cell, other: Cell) -> str:
 
 
 def _gains(row: Row, group: Group, cell: Cell) -> list[float]:
-    """The throughput of this cell in the same run over the row's, in each block that has both."""
     other = group.row(row.run, cell)
-    return by_block(other, row) if other else []
+    return blockwise(other.ok, row.ok) if other else []
 
 
 def _has_failed(row: Row, group: Group, cells: Iterable[Cell]) -> bool:
-    """Whether the run tried one of these cells and it failed."""
     return any((other := group.row(row.run, cell)) and not other.ok for cell in cells)
 
 
 def _room(row: Row) -> str:
-    """How much of the device's memory is in use, in words; empty if unknown."""
     used = share_of_memory(row)
     return "" if used is None else f" (the allocator's peak is {used:.0%} of the device)"
 
@@ -252,7 +277,6 @@ def _launch_bound(row: Row, group: Group) -> tuple[bool | None, str]:
 
 
 def _largest_that_fits(row: Row, group: Group) -> str:
-    """How the run showed that no larger batch fits, in words; empty if it did not."""
     if row.cell.batch == AUTO:
         searches = [record.settings.get("batch_search") for record in row.ok]
         tries = [each for search in searches if isinstance(search, list) for each in search if isinstance(each, dict)]
@@ -265,7 +289,6 @@ def _largest_that_fits(row: Row, group: Group) -> str:
 
 
 def _larger(row: Row, group: Group) -> list[Row]:
-    """The run's rows that differ in nothing but a larger batch."""
     if row.cell.batch == AUTO:
         return []
     same = [other for other in group.alike(row, "batch") if other.run == row.run and other.cell.batch != AUTO]

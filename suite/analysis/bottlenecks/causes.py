@@ -58,7 +58,6 @@ class Cause:
 
     @property
     def certain(self) -> bool | None:
-        """Whether the difference is more than noise; None if that was not tested."""
         return None if self.p is None else self.p < LEVEL
 
 
@@ -93,17 +92,14 @@ class Causes:
 
     @property
     def named(self) -> float:
-        """The share of what takes longer that ``causes`` name."""
         return math.fsum(cause.share for cause in self.causes) / self.longer if self.longer else 1.0
 
     @property
     def unknown(self) -> tuple[float, float]:
-        """The share of each step that no rule knows."""
         return tuple(each.seconds["other"] / each.step_s for each in (self.row, self.other))  # type: ignore[return-value]
 
 
 def causes(row: Costs, other: Costs) -> Causes:
-    """What makes one row's steps longer or shorter than another's."""
     batches = [median(record.effective_batch for record in each.row.ok) for each in (row, other)]
     per_sample = batches[0] != batches[1]
     samples, other_samples = batches if per_sample else (1.0, 1.0)
@@ -138,7 +134,6 @@ def causes(row: Costs, other: Costs) -> Causes:
 
 
 def _most(ordered: Sequence[Cause], longer: float) -> list[Cause]:
-    """The causes that name `NAMED` of what takes longer together, the largest first, and what no rule knows."""
     chosen: list[Cause] = []
     sum_of_shares = 0.0
     for cause in ordered:
@@ -150,10 +145,7 @@ def _most(ordered: Sequence[Cause], longer: float) -> list[Cause]:
 
 
 def _groups(row: Costs, other: Costs) -> dict[str, tuple[str, ...]]:
-    """The categories that are compared: each by itself, but for a recurrent layer that only one side has as a kernel.
-
-    The other side's loop does the same work in the categories of `LAYER`.
-    """
+    """The categories that are compared: each by itself, but for a recurrent layer that one side has as a kernel."""
     groups: dict[str, tuple[str, ...]] = {name: (name,) for name in CATEGORIES}
     kernels = [each.seconds[LAYER[0]] > LITTLE * each.step_s for each in (row, other)]
     if any(kernels) and not all(kernels):
@@ -168,7 +160,6 @@ def _sum(values: Mapping[str, float], parts: Sequence[str]) -> float:
 def _tests(
     ours: tuple[Costs, float], theirs: tuple[Costs, float], blocks: Sequence[int], groups: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[float, float, float]]:
-    """Interval and corrected p-value of each difference within blocks; both sides come with their samples per step."""
     found = {}
     for name, parts in groups.items():
         sides = [
@@ -182,7 +173,6 @@ def _tests(
 
 
 def _student(values: Sequence[float]) -> tuple[float, float, float]:
-    """The 95 % interval of the mean, and the p-value of a mean of zero."""
     middle, error = mean(values), stdev(values) / math.sqrt(len(values))
     freedom = len(values) - 1
     if error <= 1e-12 * abs(middle):  # no scatter at all, which only generated figures have

@@ -42,7 +42,6 @@ class Costs:
         return {name: median(self.of_block(block, name) for block in self.profiles) for name in CATEGORIES}
 
     def of_block(self, block: int, category: str) -> float:
-        """The same of one launch."""
         profile = self.profiles[block]
         share = profile.categories.get(category)
         return share.seconds / profile.slowdown_of(category) if share and share.seconds else 0.0
@@ -70,7 +69,6 @@ class Costs:
 
     @property
     def cost(self) -> float:
-        """The profiled step over the timed one."""
         return median(profile.cost for profile in self.profiles.values())
 
     @property
@@ -79,7 +77,6 @@ class Costs:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether operations ran on a GPU."""
         return any(each.device in ACCELERATORS for each in self.typical.operations) or self.typical.gaps is not None
 
     @property
@@ -107,6 +104,5 @@ class Costs:
 
 
 def costs(row: Row) -> Costs | None:
-    """The costs of a row; None without any profile."""
     profiles = {record.block: record.profile for record in row.ok if record.profile}
     return Costs(row, profiles) if profiles else None

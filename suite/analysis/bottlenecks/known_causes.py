@@ -56,7 +56,6 @@ def _has(costs: Costs, category: str) -> bool:
 
 
 def _has_named(costs: Costs, pattern: str, most_calls: bool = False) -> bool:
-    """Whether one of the large operations has such a name; with ``most_calls`` one that runs in a loop."""
     return any(
         re.search(pattern, name, re.IGNORECASE) and (not most_calls or each.calls >= LOOPED)
         for each in costs.typical.operations

@@ -71,21 +71,18 @@ EARLY = ("early_losses", "early_updates")
 
 
 def _scale(bounds: Bounds, factor: float, names: tuple[str, ...] = NUMBERS) -> Bounds:
-    """Provisional bounds, some of them scaled; on updates they stay below 1, the deviation of an unmoved tensor."""
     scaled = {name: factor * getattr(bounds, name) for name in names}
     limited = {name: min(bound, LARGEST_UPDATE) for name, bound in scaled.items() if name.endswith("updates")}
     return replace(bounds, **scaled | limited, provisional=True)
 
 
 def loss_bound(bounds: Bounds, step: int) -> float:
-    """The bound on the loss of a step, counted from 1."""
     if step == 1:
         return bounds.first_loss
     return bounds.early_losses if step <= EARLY_LOSSES else bounds.losses
 
 
 def _every(declared: Mapping[str, Bounds]) -> dict[str, Bounds]:
-    """The bounds of all precisions that follow from declared ones."""
     narrow = declared.get("bf16")
     derived = {precision: _scale(narrow, SHARE_OF_BF16) for precision in ("tf32", "fp16")} if narrow else {}
     return {"fp64": EXACT, **derived, **declared}
@@ -140,10 +137,7 @@ RECOMPUTED = 0.05
 
 
 def tolerance_of(workload: str, precision: str, cuda: bool, evidence: str = "fingerprint") -> Bounds | None:
-    """The bounds on evidence of this name (see `suite.analysis.identity.verdicts.COMPARED`).
-
-    None if none were measured or derived.
-    """
+    """The bounds on evidence of this name (see `suite.analysis.identity.verdicts.COMPARED`)."""
     if evidence in ("float64", "evaluation", "inference"):
         return EXACT
     if evidence == "dropout":
@@ -159,7 +153,6 @@ def tolerance_of(workload: str, precision: str, cuda: bool, evidence: str = "fin
 
 
 def _of_outside(workload: str, precision: str) -> Bounds | None:
-    """The declared bounds, or the widest of any of the suite's own: of other workloads nothing is measured."""
     declared = read_declaration(workload).bounds.get(precision)
     own = [bounds for (_, other), bounds in TOLERANCE.items() if other == precision]
     if declared or not own:

@@ -125,7 +125,6 @@ def check_order(records: Sequence[Record]) -> list[str]:
 
 
 def _check_phases(record: Record, ceiling: float) -> Iterator[str]:
-    """Training is neither faster than a part of it that nothing hides, nor slower than its parts one after another."""
     train, parts = record.phases.get("train"), {n: p for n, p in record.phases.items() if n in ("compute", "input")}
     if train is None:
         return

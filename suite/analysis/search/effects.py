@@ -3,7 +3,7 @@
 The effect of a value of a setting is its ratio to the base value over all pairs of cells that differ in nothing else:
 each pair gives the mean of its logarithmic ratios over the blocks that both ran in, and the pairs are weighted by their
 blocks. A race drops cells, so that pairs have unequal numbers of blocks. The noise is that of the whole race
-(`suite.analysis.statistics.estimates.two_way.fit`), which is known better than that of any pair.
+(`suite.analysis.statistics.noise.fit`), which is known better than that of any pair.
 
 Settings interact where the ratios of the pairs differ by more than that noise: an F-test of their scatter, with Holm's
 correction over all effects. The setting that explains most of the scatter is named, with the effect at each value.
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from suite.analysis.statistics.estimates.two_way import Fit, Scores
 from suite.analysis.statistics.inference import LEVEL, holm
+from suite.analysis.statistics.noise import Fit, Scores
 from suite.plan.cell import USUAL_COMPILE, Cell
 from suite.plan.sweeps.sweep import AXES, spell_value
 
@@ -92,7 +92,6 @@ def place(cell: Cell, setting: str) -> str:
 
 
 def _pairs(column: Mapping[Cell, int], scores: Scores, setting: str, base: str, value: str) -> list[_Pair]:
-    """``column`` has the cells with their columns in ``scores``."""
     bases = {_key(cell, setting): cell for cell in column if place(cell, setting) == base}
     pairs = []
     for cell in column:
@@ -107,7 +106,6 @@ def _pairs(column: Mapping[Cell, int], scores: Scores, setting: str, base: str, 
 
 
 def _key(cell: Cell, setting: str) -> tuple[Any, ...]:
-    """All settings of a cell but one."""
     return tuple(place(cell, name) for name in AXES if name != setting)
 
 
@@ -119,7 +117,6 @@ def _ratio(pairs: Sequence[_Pair], fitted: Fit) -> EffectRatio:
 
 
 def _interaction(pairs: Sequence[_Pair], fitted: Fit) -> float | None:
-    """The p-value of pairs that scatter by no more than the noise; None for a single pair."""
     if len(pairs) < 2:
         return None
     variance = 2 * fitted.deviation**2
@@ -135,7 +132,6 @@ def _scatter(pairs: Sequence[_Pair]) -> float:
 
 
 def _explain(effect: Effect, pairs: Sequence[_Pair], fitted: Fit) -> Effect:
-    """The effect with the setting that explains most of the scatter of its pairs, per value that it has."""
     best, least = "", math.inf
     for setting in SETTINGS:
         groups = _group(pairs, setting)

@@ -23,7 +23,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.analysis.statistics.estimates.two_way import Fit, Scores, fit
+from suite.analysis.statistics.noise import Fit, Scores, fit
 
 #: The risk that a race drops the best cell, over all its looks.
 LEVEL = 0.05
@@ -60,10 +60,7 @@ def worse(scores: Scores, alive: Flags, margin: float, judges: Flags | None = No
 
 
 def beyond(behind: Scores, fitted: Fit, top: int, *, rivals: int, look: int, margin: float) -> Flags:
-    """Which differences to the cell ``top`` are significant at this look among so many rivals, and beyond the margin.
-
-    One block knows no noise and finds nothing.
-    """
+    """Which differences to the cell ``top`` are significant at this look among so many rivals and beyond the margin."""
     if not fitted.freedom:
         return np.zeros(len(behind), dtype=bool)
     bound = fitted.reach(LEVEL * share(look) / rivals) * fitted.errors(top)
@@ -71,10 +68,7 @@ def beyond(behind: Scores, fitted: Fit, top: int, *, rivals: int, look: int, mar
 
 
 def all_tie(scores: Scores, alive: Flags, margin: float) -> bool:
-    """Whether each cell that is left is shown to lie within the margin of the best, by bounds of `LEVEL` in all.
-
-    One cell ties with itself.
-    """
+    """Whether each cell that is left is shown to lie within the margin of the best, by bounds of `LEVEL`."""
     if alive.sum() < 2:
         return True
     fitted = fit(scores)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from suite.analysis.records.hardware import SAME, compare
 from suite.analysis.records.load import Launch, LoadError
-from suite.analysis.records.machines import Machines
-from suite.analysis.rows.blocks import why_unplanned
-from suite.analysis.rows.disturbed import select_counting
+from suite.analysis.records.machines import SAME, Machines, compare
+from suite.analysis.rows.blocks import select_counting, why_unplanned
 from suite.analysis.statistics.inference import LEVEL, Paired, holm, welch
 from suite.plan.cell import Cell
 from suite.record.record import Record
@@ -20,21 +18,18 @@ LEAST_LAUNCHES = 3
 
 @dataclass(frozen=True)
 class Change:
-    """New throughput over the base's, its 95 % interval, and the p-value after Holm's correction over all cells."""
+    """New throughput over the base's with its 95 % interval; p is the one after Holm's correction over all cells."""
 
     cell: Cell
-    ratio: float
-    low: float
-    high: float
-    p: float
+    ratio: Paired
 
     def slower(self, threshold: float) -> bool:
         """Whether it is significantly slower by more than this share, so that noise rarely fails a build."""
-        return self.p < LEVEL and self.high < 1 - threshold
+        return self.ratio.p < LEVEL and self.ratio.high < 1 - threshold
 
     def __str__(self) -> str:
-        interval = f"{self.low:.3f} to {self.high:.3f}, p {self.p:.2g}"
-        return f"{self.cell.id}: {self.ratio:.3f} of the base's throughput ({interval})"
+        interval = f"{self.ratio.low:.3f} to {self.ratio.high:.3f}, p {self.ratio.p:.2g}"
+        return f"{self.cell.id}: {self.ratio.value:.3f} of the base's throughput ({interval})"
 
 
 def changes(launches: Iterable[Launch]) -> tuple[list[Change], list[str]]:
@@ -58,13 +53,11 @@ def changes(launches: Iterable[Launch]) -> tuple[list[Change], list[str]]:
             notes.append(f"{cell.id}: {reason}")
         else:
             tested.append((cell, welch(_rates(new[cell]), _rates(base[cell]))))
-    corrected = holm([test.p for _, test in tested])
-    cells = zip(tested, corrected, strict=True)
-    return [Change(cell, test.value, test.low, test.high, p) for (cell, test), p in cells], notes
+    corrected = zip(tested, holm([test.p for _, test in tested]), strict=True)
+    return [Change(cell, replace(test, p=p)) for (cell, test), p in corrected], notes
 
 
 def _check_machines(launches: Iterable[Launch]) -> None:
-    """Raises `LoadError` with what differs, unless one machine measured all of them, as far as anybody can know."""
     pairs = [(launch.run, launch.record) for launch in launches if launch.record.outcome.ok]
     machines = Machines(pairs)
     found = list(dict.fromkeys(machines.find(*pair) for pair in pairs))
@@ -75,7 +68,6 @@ def _check_machines(launches: Iterable[Launch]) -> None:
 
 
 def _obstacle(base: Sequence[Record], new: Sequence[Record]) -> str:
-    """Why these launches of one cell cannot be compared, in words; empty if they can."""
     ok = [select_counting(records) for records in (base, new)]
     if min(map(len, ok)) < LEAST_LAUNCHES:
         return f"{len(ok[0])} and {len(ok[1])} launches ended well; a test takes {LEAST_LAUNCHES} of each"

@@ -12,7 +12,7 @@ one that all pairs of the table share, as if that were worth `PRIOR` degrees of 
 Applications in Genetics and Molecular Biology 3, 2004), and its statistic is compared by its chance under Student's t.
 Unlike there, the pair gains no degrees of freedom by it: cells scatter so unequally that the noisiest pairs of a table
 would be called different too often: up to 8 % of simulated answers were wrong. A single bad launch ruins neither mean
-nor variance, since what lies far off is cut before both (`suite.analysis.statistics.estimates.outliers`).
+nor variance, since what lies far off is cut before both (`suite.analysis.statistics.noise`).
 
 A *sequential p-value* is the lowest level whose boundary the data have crossed at any look so far. Holm's correction
 over the sequential p-values of all pairs is the step-down test at each look (Liu and Anderson, Journal of the American
@@ -35,9 +35,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from suite.analysis.rows.groups import Row
-from suite.analysis.statistics.estimates.noise import PairNoise, TableNoise, measure_noise
-from suite.analysis.statistics.estimates.outliers import widen
 from suite.analysis.statistics.inference import LEVEL, Paired
+from suite.analysis.statistics.noise import PairNoise, TableNoise, measure_noise, widen
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, SEQUENTIAL
 
 Array = NDArray[np.float64]
@@ -64,7 +63,6 @@ DESIGN = Design()
 
 
 def spent(level: float, share: float) -> float:
-    """The part of a level that Pocock's form of spending has used after this share of the blocks."""
     return level * math.log1p((math.e - 1) * min(1.0, share))
 
 
@@ -75,7 +73,6 @@ def boundaries(design: Design, level: float) -> tuple[float, ...]:
 
 @cache
 def _boundaries(design: Design, levels: tuple[float, ...]) -> Array:
-    """The boundaries (levels, looks) as chances: at each look the tails beyond them hold what is newly spent."""
     grid = np.linspace(-_REACH, _REACH, _POINTS)
     step = grid[1] - grid[0]
     bounds: list[list[float]] = []
@@ -98,7 +95,6 @@ def _boundaries(design: Design, levels: tuple[float, ...]) -> Array:
 
 
 def _find_bound(grid: Array, density: Array, tail: float) -> float:
-    """The score beyond which the density holds this much, on one side."""
     step = grid[1] - grid[0]
     beyond = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * step)])  # from the left, by symmetry
     at = int(np.searchsorted(beyond, tail))
@@ -109,7 +105,6 @@ def _find_bound(grid: Array, density: Array, tail: float) -> float:
 
 
 def _weights(grid: Array, bound: float) -> Array:
-    """How much of each point's cell lies within the bounds: 1 inside, 0 outside, a part at the edge."""
     step = grid[1] - grid[0]
     weights: Array = np.clip((bound - np.abs(grid)) / step + 0.5, 0.0, 1.0)
     return weights
@@ -121,7 +116,6 @@ _LEVELS = tuple(sorted([*map(float, np.geomspace(1e-7, 0.8, 28)), LEVEL]))
 
 @cache
 def _table(design: Design) -> Array:
-    """The logarithms of the boundaries (levels, looks)."""
     logs: Array = np.log(_boundaries(design, _LEVELS))
     return logs
 
@@ -132,7 +126,6 @@ def sequential_p(chance: float, look: int, design: Design) -> float:
 
 
 def _lowest_level(chances: Array, look: int, design: Design) -> Array:
-    """The same for any number of chances; 0 for a chance of 0, and 1 beyond the highest level of the table."""
     column = _table(design)[:, look - design.first]
     logs = np.log(np.maximum(chances, 1e-300))
     levels: Array = np.exp(np.interp(logs, column, np.log(_LEVELS)))
@@ -146,7 +139,6 @@ def is_sequential(rows: Iterable[Row]) -> bool:
 
 
 def launches_needed(rows: Iterable[Row]) -> int:
-    """With so many launches of each cell, ratios are tested."""
     return FIRST_LOOK if is_sequential(rows) else LEAST_TESTED
 
 
@@ -171,19 +163,13 @@ def _noise_after_blocks(rows: Sequence[Row]) -> TableNoise:
 
 
 def last_look(logs: Mapping[int, float], noise: Mapping[int, PairNoise], design: Design = DESIGN) -> Paired | None:
-    """The test of a pair from the logarithms of its ratios by block, however long ago it was decided.
-
-    ``noise`` is what the table said of the pair after each block; None before any look.
-    """
+    """The test of a pair from the logarithms of its ratios by block, however long ago it was decided."""
     found = looks(logs, noise, design)
     return found[-1] if found else None
 
 
 def looks(logs: Mapping[int, float], noise: Mapping[int, PairNoise], design: Design = DESIGN) -> list[Paired]:
-    """The same after each look: the lowest p-value, and what all intervals have in common, so far.
-
-    Blocks after the last look are no part of it.
-    """
+    """The same after each look: the lowest p-value, and what all intervals have in common, so far."""
     blocks = sorted(logs)
     values = np.array([logs[block] for block in blocks])
     held: list[Look] = []
@@ -198,13 +184,11 @@ def looks(logs: Mapping[int, float], noise: Mapping[int, PairNoise], design: Des
 
 
 def _pair(held: Sequence[Look]) -> Paired:
-    """The test of a single pair after these looks."""
-
     def ends(level: float) -> tuple[float, float, float]:
         value, low, high = intersect(held, level)
         return float(value), float(low), float(high)
 
-    return Paired(*ends(LEVEL), min(float(look.p) for look in held), held[-1].blocks, stops=True, ends=ends)
+    return Paired(*ends(LEVEL), held[-1].blocks, p=min(float(look.p) for look in held), stops=True, ends=ends)
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from suite.analysis.accuracy.comparison import AccuracyComparison, Difference
 from suite.analysis.bottlenecks.causes import Cause
-from suite.analysis.bottlenecks.explained_pairs import Pair
+from suite.analysis.findings import Pair
 from suite.analysis.records.load import Loaded
 from suite.analysis.rows.groups import Group
-from suite.analysis.rows.missing import counts
-from suite.analysis.statistics.control import Power
+from suite.analysis.rows.runs import counts
+from suite.analysis.statistics.accuracy import AccuracyComparison, Difference
+from suite.analysis.statistics.power import Power
 from suite.analysis.statistics.serving import Serving
 from suite.catalog.metrics import monitor_metrics
 from suite.record.files.json_schema import schema_of

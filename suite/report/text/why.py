@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from suite.analysis.bottlenecks.causes import NAMED, UNKNOWN, Cause, Causes
 from suite.analysis.bottlenecks.costs import AGREES
-from suite.analysis.bottlenecks.explained_pairs import Pair
-from suite.analysis.rows.disturbed import flags_of
+from suite.analysis.findings import Pair
+from suite.analysis.rows.blocks import flags_of
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row
 from suite.analysis.rows.wording import figure, fill, listing, middle
 from suite.analysis.statistics.inference import LEAST

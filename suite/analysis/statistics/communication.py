@@ -59,7 +59,6 @@ class Exchange:
 
     @property
     def of_peak(self) -> float | None:
-        """The rate as a share of the backend's peak."""
         return self.bytes_per_s / self.peak_bytes_per_s if self.bytes_per_s and self.peak_bytes_per_s else None
 
 
@@ -81,10 +80,7 @@ def communication(row: Row) -> Communication | None:
 
 
 def apart(row: Row, one: Row) -> statistics.Paired | None:
-    """The samples of a row's devices as instances that exchange nothing, relative to those of ``one`` device.
-
-    Both without a loader, in launches of one block; None with fewer than two that have both.
-    """
+    """The samples of a row's devices as instances that exchange nothing, relative to those of ``one`` device."""
     alone = {record.block: _rate(record, "compute") for record in one.ok}
     rates = {record.block: _rate(record, "local") for record in row.ok}
     ratios = [rate / base for block, rate in rates.items() if rate and (base := alone.get(block))]
@@ -109,10 +105,7 @@ def exchange(row: Row) -> Exchange:
 
 
 def threads_per_device(row: Row) -> str:
-    """The threads that each device computed with, as ``1``; of a GPU, and where no launch says it, empty.
-
-    On a CPU the devices of a cell share its cores, so that two devices have half of them each.
-    """
+    """The threads that each device computed with, as ``1``; of a GPU, and where no launch says it, empty."""
     if any(record.settings.get("device") in ACCELERATORS for record in row.ok):
         return ""
     found = {_per_device(record.ranks) if record.ranks else _threads_alone(record) for record in row.ok}
@@ -120,7 +113,6 @@ def threads_per_device(row: Row) -> str:
 
 
 def _threads_alone(record: Record) -> str:
-    """The threads of one device. JAX says nothing of them on a CPU, where it has one for each core."""
     if record.settings.get("device") != "cpu":
         return ""
     machine = record.environment.get("machine")
@@ -129,7 +121,6 @@ def _threads_alone(record: Record) -> str:
 
 
 def _per_device(ranks: Ranks) -> str:
-    """One process may have several devices, which share its threads."""
     return f"{ranks.threads_per_rank * ranks.world / max(1, ranks.devices):g}" if ranks.threads_per_rank else ""
 
 

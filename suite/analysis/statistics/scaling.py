@@ -13,14 +13,16 @@ correction is over the run's own comparisons and all tests of a group's scaling.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
 
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.groups import Group, Row, RowKey
-from suite.analysis.scaling.communication import Communication, Exchange, communication, exchange, threads_per_device
+from suite.analysis.statistics.communication import Communication, Exchange, communication, exchange, threads_per_device
+from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare
-from suite.analysis.statistics.ratios import Ratio
+from suite.analysis.statistics.ratios import Pair
 from suite.plan.cell import AUTO, FRAMEWORKS, Cell
 from suite.plan.measuring import MARGIN
 
@@ -33,8 +35,8 @@ class Point:
     """A row of a scaling, and what it gains over the base; the base itself has ratios of 1 and no test."""
 
     row: Row
-    speed_up: Ratio
-    efficiency: Ratio
+    speed_up: Estimate
+    efficiency: Estimate
     communication: Communication | None
     exchange: Exchange
     threads: str
@@ -45,7 +47,6 @@ class Point:
 
     @property
     def global_batch(self) -> int:
-        """Samples of one update, of all devices together."""
         return self.row.cell.effective_batch
 
 
@@ -73,21 +74,17 @@ class Scaling:
         return tuple(point.row for point in self.points)
 
     @property
-    def ratios(self) -> list[Ratio]:
-        """All ratios that may have a test."""
+    def ratios(self) -> list[Estimate]:
         return [ratio for point in self.points for ratio in (point.speed_up, point.efficiency)]
 
 
 def scalings(
     group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN, known: Known = NOTHING
 ) -> list[Scaling]:
-    """The scalings of a group, the weak ones first, in the order of its rows; none without cells of several devices.
-
-    ``known`` are the ratios of the group's table.
-    """
+    """The scalings of a group, the weak ones first, in the order of its rows; none without cells of several devices."""
     sets = [(kind, strategy, rows) for kind in KINDS for strategy, rows in _sets(group.rows, kind)]
     wanted = {
-        (row.key, base.key, per): (row, base, per)
+        (row.key, base.key, per): Pair(row, base, per)
         for *_, (base, *others) in sets
         for row in others
         for per in (1.0, row.cell.devices / base.cell.devices)
@@ -95,7 +92,7 @@ def scalings(
     formed = compare(wanted, group, verdicts, margin, known)
     found = []
     for kind, strategy, (base, *others) in sets:
-        first = _point(base, Ratio(1.0, 1.0, 1.0, len(base.ok)), Ratio(1.0, 1.0, 1.0, len(base.ok)))
+        first = _point(base, Estimate(1.0, 1.0, 1.0, len(base.ok)), Estimate(1.0, 1.0, 1.0, len(base.ok)))
         points = (
             _point(row, *(formed[row.key, base.key, per] for per in (1.0, row.cell.devices / base.cell.devices)))
             for row in others
@@ -105,10 +102,7 @@ def scalings(
 
 
 def _sets(rows: Iterable[Row], kind: str) -> list[tuple[str, list[Row]]]:
-    """The sets of rows that ran well and differ in the number of devices alone, the fewest first, and their strategy.
-
-    A single device has no strategy, and so it is in the sets of all.
-    """
+    """The sets of rows that ran well and differ in the number of devices alone, the fewest first."""
     rows = [row for row in rows if row.ok and row.cell.batch != AUTO]
     alone = {(row.run, row.cell): row for row in rows if row.cell.devices == 1}
     sets: dict[tuple[str, Cell, str], list[Row]] = {}
@@ -131,5 +125,53 @@ def cell_alone(cell: Cell, kind: str) -> Cell:
     return cell.but(devices=1, strategy="", batch=cell.batch * (cell.devices if kind == STRONG else 1))
 
 
-def _point(row: Row, speed_up: Ratio, efficiency: Ratio) -> Point:
+def _point(row: Row, speed_up: Estimate, efficiency: Estimate) -> Point:
     return Point(row, speed_up, efficiency, communication(row), exchange(row), threads_per_device(row))
+
+
+@dataclass(frozen=True)
+class TimeSpeedup:
+    """``value`` is the median quotient over ``seeds`` seeds; ``kind`` says what the base has in common."""
+
+    value: float
+    low: float
+    high: float
+    seeds: int
+    kind: str
+    base: Row
+
+
+def find_time_speedups(group: Group, target: float | None) -> dict[RowKey, TimeSpeedup]:
+    """The gain of every row with several devices that reached the target with all seeds, as its base did."""
+    alone = {(row.run, row.cell): row for row in group.rows if row.cell.devices == 1 and row.ok}
+    found: dict[RowKey, TimeSpeedup] = {}
+    for row in (row for row in group.rows if row.cell.devices > 1 and row.ok):
+        own = seconds_to(row, target)
+        for kind in (WEAK, STRONG):
+            base = alone.get((row.run, cell_alone(row.cell, kind)))
+            quotients = _quotients(seconds_to(base, target), own) if base else []
+            if base and quotients:
+                found[row.key] = TimeSpeedup(
+                    median(quotients), min(quotients), max(quotients), len(quotients), kind, base
+                )
+                break
+    return found
+
+
+def seconds_to(row: Row, target: float | None) -> dict[int, float]:
+    """Seconds of training to the target by seed; none unless every launch reached it."""
+    seconds: dict[int, float | None] = {}
+    if target is None:
+        return {}
+    for record in row.ok:
+        seed = record.run.get("seed")
+        course = record.course and replace(record.course, target=target)
+        seconds[seed if type(seed) is int else record.launch] = course.seconds_to_target if course else None
+    if len(row.ok) < len(row.launches):
+        return {}
+    reached = {seed: each for seed, each in seconds.items() if each is not None}
+    return reached if len(reached) == len(seconds) else {}
+
+
+def _quotients(base: Mapping[int, float], own: Mapping[int, float]) -> Sequence[float]:
+    return [base[seed] / own[seed] for seed in sorted(base.keys() & own.keys()) if own[seed] > 0]

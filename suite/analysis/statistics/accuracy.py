@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import mean, median, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
 from suite.analysis.findings import Findings
@@ -32,7 +31,10 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import SEEDS_LEAST
 from suite.record.parts.history import TrainingHistory
 from suite.record.record import Record
-from workloads.spec import is_loss
+from workloads.spec import is_loss, specification
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Test accuracies closer than this count as the same: one percentage point.
 MARGIN = 0.01
@@ -64,7 +66,6 @@ class AccuracyComparison:
 
     @cached_property
     def findings(self) -> Findings:
-        """What the tests of its throughput say."""
         group = replace(self.group, by="framework")
         at = base(AXES[group.by], group.rows, self.baseline)
         return Findings(group, at, ratios(group, self.baseline, self.identities), self.identities)
@@ -84,7 +85,9 @@ def compare_accuracies(group: Group, baseline: str) -> AccuracyComparison:
     for row in group.rows:
         columns = _row(row, target) | _verdict("", to_baseline.get(row.key)) | _verdict("fp32_", to_fp32.get(row.key))
         rows.append(columns | {"identity": str(identities[row.key]) if row.ok else "", "outcome": row.outcome})
-    return AccuracyComparison(group, baseline, pd.DataFrame(rows), identities)
+    from pandas import DataFrame  # here: a search for speed does without
+
+    return AccuracyComparison(group, baseline, DataFrame(rows), identities)
 
 
 def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
@@ -107,7 +110,9 @@ def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
         for count, epoch in enumerate(trained, 1):
             for name, value in (launch_columns | {"epoch": count, **vars(epoch)}).items():
                 columns.setdefault(name, []).append(value)
-    return pd.DataFrame(columns)
+    from pandas import DataFrame
+
+    return DataFrame(columns)
 
 
 def training_histories(row: Row, target: float | None = None) -> list[TrainingHistory]:
@@ -142,10 +147,7 @@ def difference(accuracies: Mapping[int, float], base: Mapping[int, float]) -> Di
 
 
 def verdict(difference: Difference) -> str:
-    """``same``, ``higher``, ``lower`` or ``undecided``, from corrected p-values.
-
-    A significant difference within the margin counts as the same: the margin says what matters.
-    """
+    """``same``, ``higher``, ``lower`` or ``undecided``, from corrected p-values."""
     if difference.p_same < LEVEL:
         return "same"
     if difference.p_differs < LEVEL:
@@ -154,7 +156,6 @@ def verdict(difference: Difference) -> str:
 
 
 def _differences(group: Group, counterpart: Callable[[Row], Cell]) -> dict[RowKey, Difference]:
-    """The difference of each row to its counterpart, if that is another row; Holm's correction is over the group."""
     rows = {row.key: row for row in group.rows}
     by_row: dict[RowKey, Difference] = {}
     for row in group.rows:
@@ -176,7 +177,6 @@ def _has_diverged(row: Row) -> bool:
 
 
 def _verdict(prefix: str, to_base: Difference | None) -> dict[str, Any]:
-    """The columns of a difference and its verdict, empty if there is none."""
     names = ("value", "low", "high", "p_differs", "p_same", "seeds")
     figures = {f"{prefix}difference_{name}": getattr(to_base, name) if to_base else None for name in names}
     return figures | {f"{prefix}verdict": verdict(to_base) if to_base else ""}
@@ -207,7 +207,6 @@ def _row(row: Row, target: float | None) -> dict[str, Any]:
 
 
 def _accuracies(row: Row) -> dict[int, float]:
-    """Final accuracies by seed, or by launch where the record has no seed."""
     by_seed: dict[int, float] = {}
     for record in row.ok:
         if record.course:
@@ -217,7 +216,6 @@ def _accuracies(row: Row) -> dict[int, float]:
 
 
 def _interval(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """The mean's 95 % interval by Student's t; none with fewer than two values or without scatter."""
     if len(values) < 2 or np.ptp(values) == 0:
         return None, None
     half_width = stdev(values) / math.sqrt(len(values)) * float(special.stdtrit(len(values) - 1, 1 - LEVEL / 2))
@@ -225,7 +223,6 @@ def _interval(values: Sequence[float]) -> tuple[float | None, float | None]:
 
 
 def _spread(name: str, values: Sequence[float | None]) -> Mapping[str, float | None]:
-    """Median, lowest and highest value; none if a value is missing, since a median of the rest would flatter."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return {name: None, f"{name}_min": None, f"{name}_max": None}
@@ -233,7 +230,41 @@ def _spread(name: str, values: Sequence[float | None]) -> Mapping[str, float | N
 
 
 def _energy(record: Record, target: float | None) -> float | None:
-    """The energy to the target in joules; None if the record's target is another one."""
     if not record.course or record.course.target != target:
         return None
     return number(first_gpu(record).get("energy_j_to_target"))
+
+
+ByBlock = Mapping[Cell, Mapping[int, Record]]
+
+
+def reference(cells: Sequence[Cell], records: ByBlock) -> Cell | None:
+    """The cell that the accuracy of the others is compared with: fp32, at the batch nearest to the workload's own."""
+
+    def distance(cell: Cell) -> tuple[bool, float, int]:
+        own = specification(cell.workload).batch
+        return cell.precision != "fp32", abs(math.log(cell.effective_batch / own)), -len(records[cell])
+
+    return min((cell for cell in cells if records.get(cell)), key=distance, default=None)
+
+
+def find_worse_learners(cells: Iterable[Cell], records: ByBlock, base: Cell | None) -> dict[Cell, str]:
+    """The cells whose final test accuracy is significantly lower than that of ``base``, beyond a percentage point."""
+    base_accuracies = _by_block(records.get(base, {})) if base else {}
+    found = {
+        cell: tested
+        for cell in cells
+        if cell != base and (tested := difference(_by_block(records.get(cell, {})), base_accuracies))
+    }
+    differs, same = (holm([getattr(each, name) for each in found.values()]) for name in ("p_differs", "p_same"))
+    worse = {}
+    for (cell, tested), p_differs, p_same in zip(found.items(), differs, same, strict=True):
+        if verdict(replace(tested, p_differs=p_differs, p_same=p_same)) == "lower" and base:
+            worse[cell] = (
+                f"its accuracy is {-100 * tested.value:.1f} points below that of {base.id} (p {p_differs:.2g})"
+            )
+    return worse
+
+
+def _by_block(records: Mapping[int, Record]) -> dict[int, float]:
+    return {block: record.course.final_accuracy for block, record in records.items() if record.course}
