@@ -185,7 +185,7 @@ def _profiles(made: Any) -> Iterator[tuple[str, Fields]]:
 def _pair(pair: Any) -> Fields:
     """What makes the steps of two rows differ."""
     causes = pair.causes
-    found = _clean(ratio=_estimate(pair), lacking=len(pair.lacking) or None)
+    found = _clean(ratio=_estimate(pair.ratio, f"{OTHERS[2:]} caveat"), lacking=len(pair.lacking) or None)
     if not causes:
         return found
     parts = {

@@ -1,4 +1,4 @@
-"""What the tests of a group say. Each finding is made once, when an output first asks for it."""
+"""What the tests of a group say, each finding made once, and the pairs of rows that profiles explain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics.fastest import FastestBySetting, find_fastest
 from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.multiple_testing import Known, known_ratios
-from suite.analysis.statistics.ratios import counterpart
+from suite.analysis.statistics.ratios import counterpart, counterparts
 from suite.analysis.statistics.serving import Serving, servings
 from suite.analysis.statistics.speedups import Speedup, Step, find_speedups, find_speedups_along, release_lines
 from suite.plan.measuring import MARGIN
@@ -24,19 +24,12 @@ EXPLAINED = ("faster", "slower", "")
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A row, the one that it is compared with, and the ratio of their throughputs with its bounds and verdict.
-
-    ``causes`` is None unless both have a profile; ``lacking`` are the rows without one.
-    """
+class ExplainedPair:
+    """A row, the one that it is compared with, and their ratio; without both profiles, there are no causes."""
 
     row: Row
     other: Row
-    value: float
-    low: float
-    high: float
-    blocks: int
-    verdict: str
+    ratio: Estimate
     causes: Causes | None
     lacking: tuple[Row, ...] = ()
 
@@ -51,22 +44,20 @@ class ComparedRows:
 
 def pairs(
     group: Group, at: Base, formed: Mapping[RowKey, Estimate], contests: Iterable[FastestBySetting] = ()
-) -> list[Pair]:
-    found: dict[frozenset[RowKey], Pair] = {}
-    known = _costs(group)
-    for row in group.rows:
-        other, ratio = counterpart(row, group, at), formed[row.key]
-        if other and other is not row and ratio.value and ratio.low and ratio.high:
-            figures = (ratio.value, ratio.low, ratio.high, ratio.blocks, ratio.verdict)
-            found[frozenset((row.key, other.key))] = _pair(row, other, figures, known)
+) -> list[ExplainedPair]:
+    """Each row with its ratio to the base, then the other pairs of the fastest rows in these contests."""
+    every = [(row, other, formed[row.key]) for row, other in counterparts(group, at) if other is not row]
     for contest in contests:
         rows = {row.cell.framework: row for row in contest.rows}
-        for (first, second), gap in contest.gaps.items():
-            row, other = rows[second], rows[first]
-            both = gap.reverse
-            if frozenset((row.key, other.key)) not in found and both.value and both.low and both.high:
-                figures = (both.value, both.low, both.high, both.blocks, both.verdict)
-                found[frozenset((row.key, other.key))] = _pair(row, other, figures, known)
+        every += [(rows[second], rows[first], gap.reverse) for (first, second), gap in contest.gaps.items()]
+    found: dict[frozenset[RowKey], ExplainedPair] = {}
+    known = _costs(group)
+    for row, other, ratio in every:
+        if (keys := frozenset((row.key, other.key))) not in found and ratio.value:
+            sides = known.get(row.key), known.get(other.key)
+            lacking = tuple(each for each, its in zip((row, other), sides, strict=True) if not its)
+            why = causes(sides[0], sides[1]) if sides[0] and sides[1] else None
+            found[keys] = ExplainedPair(row, other, ratio, why, lacking)
     return list(found.values())
 
 
@@ -86,12 +77,6 @@ def group_by_base(group: Group, at: Base) -> list[ComparedRows]:
 
 def _costs(group: Group) -> dict[RowKey, Costs]:
     return {row.key: found for row in group.rows if (found := costs(row))}
-
-
-def _pair(row: Row, other: Row, figures: tuple[float, float, float, int, str], known: Mapping[RowKey, Costs]) -> Pair:
-    mine, others = known.get(row.key), known.get(other.key)
-    lacking = tuple(each for each, its in ((row, mine), (other, others)) if not its)
-    return Pair(row, other, *figures, causes(mine, others) if mine and others else None, lacking)
 
 
 @dataclass(frozen=True)
@@ -133,7 +118,7 @@ class Findings:
         return release_lines(self.group, self.identities, self.margin, self.known)
 
     @cached_property
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> list[ExplainedPair]:
         return pairs(self.group, self.base, self.ratios, self.contests)
 
     @cached_property

@@ -2,12 +2,8 @@
 
 A cell is measured in three phases: training as it is, the same steps on batches already on the device (compute), and
 the loader alone (input). If training takes no longer than its steps, the steps are the limit. If it does, either the
-loader is slower than the steps, or both are fast enough but do not overlap.
-
-The verdicts are `compute-bound`, `input-bound` and `poor overlap`; a row that does not wait for data can also be
-`communication-bound` (`suite.analysis.statistics.communication`), `launch-bound` or `memory-limited`. Each launch has a
-share of its own, and the 95 % interval over the launches (Student's t on the logarithms) must lie on one side of a
-limit; else the row is `undecided`, as is a row of one launch.
+loader is slower than the steps, or both are fast enough but do not overlap. Each launch has a share of its own, and the
+95 % interval over the launches must lie on one side of a limit; else the row is `undecided`.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ from statistics import median
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.rows.metrics import first_gpu, number
 from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.communication import Communication, communication
+from suite.analysis.statistics.communication import Communication, communication, phase_ratios
 from suite.analysis.statistics.inference import Paired
 from suite.analysis.statistics.ratios import blockwise
 from suite.catalog.frameworks import FRAMEWORKS
@@ -103,29 +99,37 @@ class Bottleneck:
 
 def bottleneck(row: Row, group: Group) -> Bottleneck:
     """The verdict on a row, from its own phases and the group's rows with other batches."""
-    compute = share(row, "compute")
-    if compute is None or share(row, "input") is None:
+    compute = phase_ratios(row, "compute", "train")
+    if not compute or not phase_ratios(row, "input", "train"):
         return Bottleneck()
-    compute_share = statistics.interval(shares(row, "compute"))
-    if compute_share is None:
+    share = statistics.interval(compute)
+    if share is None:
         words = "; ".join(filter(None, ("one launch", _waiting(row, UNDECIDED))))
-        return Bottleneck(UNDECIDED, max(0.0, 1 - compute), words)
-    loading, low, high = max(0.0, 1 - compute_share.value), 1 - compute_share.high, 1 - compute_share.low
+        return Bottleneck(UNDECIDED, max(0.0, 1 - compute[0]), words)
+    loading, low, high = max(0.0, 1 - share.value), 1 - share.high, 1 - share.low
     exchange = communication(row)
-    kind, detail = _kind(row, group, compute_share, exchange)
+    kind, detail = _kind(row, group, share, exchange)
     costs = "" if kind in ("compute-bound", "communication-bound") else f"loading costs {_percent(loading, low, high)}"
-    words = "; ".join(part for part in (detail or costs, _exchange(exchange), _waiting(row, kind)) if part)
+    shared = ""
+    if exchange and exchange.low is not None and exchange.high is not None:
+        shared = f"communication costs {_percent(exchange.share, exchange.low, exchange.high)} of a step"
+    words = "; ".join(part for part in (detail or costs, shared, _waiting(row, kind)) if part)
     return Bottleneck(kind, loading, words, low, high)
 
 
-def _kind(row: Row, group: Group, compute_share: Paired, exchange: Communication | None) -> tuple[str, str]:
-    waits_for_data = COVERED * compute_share.high < 1
-    if not waits_for_data and COVERED * compute_share.low < 1:
+def _kind(row: Row, group: Group, compute: Paired, exchange: Communication | None) -> tuple[str, str]:
+    """The verdict, and the reason if that is not what loading costs."""
+    waits_for_data = COVERED * compute.high < 1
+    if not waits_for_data and COVERED * compute.low < 1:
         return UNDECIDED, ""
-    if waits_for_data and (slower := _loader_is_slower(row)) is not False:
-        return "input-bound" if slower else UNDECIDED, ""
+    if waits_for_data:
+        loader = statistics.interval(phase_ratios(row, "input", "compute"))
+        if loader is None or loader.low < 1 <= loader.high:
+            return UNDECIDED, ""
+        if loader.low >= 1:
+            return "input-bound", ""
     # Before the test of larger batches: they also cost little where the steps wait for the exchange of gradients.
-    if exchange and not waits_for_data and exchange.bound is not False:
+    elif exchange and exchange.bound is not False:
         return "communication-bound" if exchange.bound else UNDECIDED, ""
     launch_bound, words = _launch_bound(row, group)
     if launch_bound is not False:
@@ -150,20 +154,6 @@ def _waiting(row: Row, kind: str) -> str:
     return f"{waits if idle >= WAITS else works if idle < BUSY else 'by the profile'}: {figures}"
 
 
-def _loader_is_slower(row: Row) -> bool | None:
-    timed_phases = [record.phases for record in row.ok if {"input", "compute"} <= record.phases.keys()]
-    loader = statistics.interval([phases["input"].step_s / phases["compute"].step_s for phases in timed_phases])
-    if loader is None or loader.low < 1 <= loader.high:
-        return None
-    return loader.low >= 1
-
-
-def _exchange(exchange: Communication | None) -> str:
-    if exchange is None or exchange.low is None or exchange.high is None:
-        return ""
-    return f"communication costs {_percent(exchange.share, exchange.low, exchange.high)} of a step"
-
-
 def _percent(value: float, low: float, high: float) -> str:
     bounds = [f"{100 * max(0.0, bound):.0f}" for bound in (low, high)]
     middle = f"{100 * value:.0f} %"
@@ -174,16 +164,18 @@ def advice(row: Row, group: Group, limit: Bottleneck, margin: float = MARGIN) ->
     """What helps against the bottleneck, best first, with its gain in this run; then what the run did not try."""
     gains: list[tuple[float, str]] = []
     untried: list[str] = []
+    used = share_of_memory(row)
+    room = "" if used is None else f" (the allocator's peak is {used:.0%} of the device)"
     for name, cells in _remedies(row.cell, limit.kind):
-        tried = [(remedy, ratios) for remedy in cells if (ratios := _gains(row, group, remedy))]
-        measured = [(remedy, gain) for remedy, ratios in tried if (gain := statistics.interval(ratios))]
-        best = max(measured, key=lambda each: each[1].value, default=None)
-        if best and best[1].value >= GAIN and best[1].low > 1 + margin:
-            remedy, gain = best
+        ran = [(cell, other) for cell in cells if (other := group.row(row.run, cell))]
+        tried = [(cell, ratios) for cell, other in ran if (ratios := blockwise(other.ok, row.ok))]
+        measured = [(gain, cell) for cell, ratios in tried if (gain := statistics.interval(ratios))]
+        gain, cell = max(measured, key=lambda each: each[0].value, default=(None, None))
+        if gain and cell and gain.value >= GAIN and gain.low > 1 + margin:
             bounds = f"{gain.low:.2f} to {gain.high:.2f}, n = {gain.blocks}"
-            gains.append((gain.value, f"{_name_setting(row.cell, remedy)} gave {gain.value:.2f}x ({bounds})"))
-        elif not tried and not _has_failed(row, group, cells):
-            untried.append(name + (_room(row) if name == "larger batch" else ""))
+            gains.append((gain.value, f"{_name_setting(row.cell, cell)} gave {gain.value:.2f}x ({bounds})"))
+        elif not tried and all(other.ok for _, other in ran):
+            untried.append(name + (room if name == "larger batch" else ""))
     by_gain = [words for _, words in sorted(gains, reverse=True)]
     return by_gain + ([f"untried: {', '.join(untried)}"] if untried else [])
 
@@ -196,12 +188,8 @@ def step_s(row: Row, phase: str) -> float | None:
 
 def share(row: Row, phase: str) -> float | None:
     """The median over launches of a phase's time per step as a share of that launch's training step."""
-    return median(shares(row, phase)) if shares(row, phase) else None
-
-
-def shares(row: Row, phase: str) -> list[float]:
-    timed_phases = [record.phases for record in row.ok if {"train", phase} <= record.phases.keys()]
-    return [phases[phase].step_s / phases["train"].step_s for phases in timed_phases]
+    shares = phase_ratios(row, phase, "train")
+    return median(shares) if shares else None
 
 
 def _remedies(cell: Cell, kind: str) -> Iterable[tuple[str, list[Cell]]]:
@@ -235,20 +223,6 @@ def _name_setting(cell: Cell, other: Cell) -> str:
     return next((words for name, words in settings.items() if getattr(cell, name) != getattr(other, name)), "")
 
 
-def _gains(row: Row, group: Group, cell: Cell) -> list[float]:
-    other = group.row(row.run, cell)
-    return blockwise(other.ok, row.ok) if other else []
-
-
-def _has_failed(row: Row, group: Group, cells: Iterable[Cell]) -> bool:
-    return any((other := group.row(row.run, cell)) and not other.ok for cell in cells)
-
-
-def _room(row: Row) -> str:
-    used = share_of_memory(row)
-    return "" if used is None else f" (the allocator's peak is {used:.0%} of the device)"
-
-
 def _launch_bound(row: Row, group: Group) -> tuple[bool | None, str]:
     """Whether each doubling up to the run's next larger batch costs little, and in words how long that batch takes.
 
@@ -258,22 +232,18 @@ def _launch_bound(row: Row, group: Group) -> tuple[bool | None, str]:
     if not larger:
         return False, ""
     other = min(larger, key=lambda each: each.cell.batch)
-    steps_s, other_steps_s = (
+    mine, theirs = (
         {record.block: record.phases["compute"].step_s for record in each.ok if "compute" in record.phases}
         for each in (row, other)
     )
-    ratios = [other_steps_s[block] / step_s for block, step_s in steps_s.items() if block in other_steps_s]
-    longer = statistics.interval(ratios)
-    if longer is None:
-        return False, ""
+    longer = statistics.interval([theirs[block] / step_s for block, step_s in mine.items() if block in theirs])
     times = other.cell.batch / row.cell.batch
     limit = LAUNCH_BOUND ** math.log2(times)
-    if longer.low >= limit:
+    if longer is None or longer.low >= limit:
         return False, ""
     words = "twice" if times == 2 else f"{times:g} times"
     bounds = f"{longer.low:.2f} to {longer.high:.2f}"
-    decided = True if longer.high < limit else None
-    return decided, f"{words} the batch takes {longer.value:.2f} times as long, {bounds}"
+    return longer.high < limit or None, f"{words} the batch takes {longer.value:.2f} times as long, {bounds}"
 
 
 def _largest_that_fits(row: Row, group: Group) -> str:

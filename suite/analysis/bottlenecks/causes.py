@@ -1,9 +1,7 @@
 """Why one row's step takes longer than another's: the differences of their categories, largest first.
 
-Both rows have profiles (`suite.analysis.bottlenecks.costs`). Each category's difference is a share of the difference of
-the timed steps. With at least `statistics.LEAST` blocks in which both were profiled, each difference has a 95 %
-interval (Student's t on the differences within blocks) and a p-value, after Holm's correction over the categories of
-the pair.
+With at least `statistics.LEAST` blocks in which both were profiled, each difference has a 95 % interval (Student's t on
+the differences within blocks) and a p-value, after Holm's correction over the categories of the pair.
 """
 
 from __future__ import annotations

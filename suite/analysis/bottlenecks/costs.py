@@ -1,8 +1,7 @@
 """What a timed step of a row costs by category: medians over the launches that have a profile.
 
-A profiled step takes longer than a timed one: profiling costs time, and on a busy machine two steps differ anyway. So
-the times of each profile are scaled to the timed step of its launch: on a CPU as if everything had slowed alike, on a
-GPU what the host does alone (`Profile.slowdown_of`). `Costs.covered` says by how much they were off.
+A profiled step takes longer than a timed one, so the times of each profile are scaled to the timed step of its launch:
+on a CPU as if everything had slowed alike, on a GPU what the host does alone (`Profile.slowdown_of`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Causes that are known already: when each applies, in a sentence, and where its evidence is.
 
-A cause is mentioned beside a category that takes longer in the slower row, and only if its condition holds. It is a
-likely reason, not a measured one: the figures beside it are what was measured.
+A cause is a likely reason, not a measured one, and is mentioned beside a category that takes longer in the slower row.
 """
 
 from __future__ import annotations

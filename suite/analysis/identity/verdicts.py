@@ -1,19 +1,15 @@
 """Did the frameworks compute the same? Compares the evidence of the launches.
 
 Evidence (`suite.record.parts.evidence.Identity`) is compared only with evidence of the same workload, size, precision,
-data and spec. The digest of the loader's batches also needs the same batch size and seed, and a fingerprint at the
-cell's own batch size needs that size. Digests must be equal; numbers may differ by the bounds of
-`suite.analysis.identity.tolerances`. Evidence that a record of an older version lacks is not judged. A launch without a
-fingerprint rests on one of the same program.
+data and spec. Digests must be equal; numbers may differ by the bounds of `suite.analysis.identity.tolerances`. Evidence
+that a record of an older version lacks is not judged. A launch without a fingerprint rests on one of the same program.
 
-No framework is the norm. With three or more frameworks the reference is the median over them, element by element (of
-the median of each framework's launches). With two it is the other framework. With one it is its own median, so that at
-least its launches and cells are compared with each other; of an even number that is the lower of the middle two, which
-leaves the whole distance of one to the other. What a high-level interface trains is an implementation of its own: it is
-held against the suite's own loops, and is part of no reference where there are any, as all backends of Keras would
-share a mistake of it. Releases of a framework are one implementation beside other frameworks, and where there are none,
-each is one of its own. Evidence that needs no reference (the optimizer's formula, dropout's spread, the batches and
-steps of what is timed) is judged by itself.
+With three or more frameworks the reference is the median over them, element by element (of the median of each
+framework's launches). With two it is the other framework. With one it is its own median; of an even number that is the
+lower of the middle two, which leaves the whole distance of one to the other. A high-level interface is an
+implementation of its own: it is held against the suite's own loops, and is part of no reference where there are any, as
+all backends of Keras would share a mistake of it. Releases of a framework are one implementation beside other
+frameworks, and where there are none, each is one of its own.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 Nothing is repaired: a file that cannot be trusted is refused with one line that names it and the way out. The one
 exception is the last line of a journal, which a killed run may leave half written: it is ignored, and a note says so.
-
-Files are read launch by launch, and only what a comparison needs of each launch is kept
-(`suite.analysis.records.reader`), so that many large files can be compared at once.
 """
 
 from __future__ import annotations

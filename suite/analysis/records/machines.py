@@ -1,4 +1,8 @@
-"""The machines of several runs, and names that tell them apart."""
+"""The machine that a record was measured on: its name, and whether two runs are from one machine.
+
+Names do not tell: virtual machines call processors of several generations "AMD EPYC". Records hold what a processor
+says of itself (`suite.record.parts.processor`). Older ones do not, and are recognised by the peak that they measured.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON becomes records, whose equal parts are there once, so that tens of thousands of launches fit into memory."""
+"""JSON becomes records, whose equal parts are there once; lines over time stay in the file until they are drawn."""
 
 from __future__ import annotations
 

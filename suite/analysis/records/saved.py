@@ -1,4 +1,4 @@
-"""Where a saved run has its records: in the JSON of pytest-benchmark, beside what the suite adds to it."""
+"""Where a saved run has its records in the JSON of pytest-benchmark, which is decoded value by value, strictly."""
 
 from __future__ import annotations
 

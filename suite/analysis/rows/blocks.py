@@ -1,4 +1,8 @@
-"""Which launches of two rows belong together, and whether the number of a row's launches allows a test of them."""
+"""Which launches count, which of two rows belong together, and whether their number allows a test of them.
+
+Whether a launch was disturbed is read from what does not depend on its own speed (`suite.record.disturbance`). Such a
+launch is shown and is in no test.
+"""
 
 from __future__ import annotations
 

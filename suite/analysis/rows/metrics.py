@@ -1,4 +1,4 @@
-"""The monitor's readings of a row while it trained, as medians over launches, for the second table."""
+"""The monitor's readings of a row while it trained: medians over launches, and the timeline of one launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole runs: their launches, and what is computed once from them."""
+"""Whole runs: their launches, what is computed once from them, and which of the planned launches are missing."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
 """What each setting brought in a race, and which settings interact.
 
-The effect of a value of a setting is its ratio to the base value over all pairs of cells that differ in nothing else:
-each pair gives the mean of its logarithmic ratios over the blocks that both ran in, and the pairs are weighted by their
-blocks. A race drops cells, so that pairs have unequal numbers of blocks. The noise is that of the whole race
-(`suite.analysis.statistics.noise.fit`), which is known better than that of any pair.
-
-Settings interact where the ratios of the pairs differ by more than that noise: an F-test of their scatter, with Holm's
-correction over all effects. The setting that explains most of the scatter is named, with the effect at each value.
+The effect of a value is its ratio to the base value over all pairs of cells that differ in nothing else, weighted by
+their blocks; the noise is that of the whole race. Settings interact where the ratios of the pairs differ by more than
+that noise: an F-test of their scatter, with Holm's correction over all effects.
 """
 
 from __future__ import annotations

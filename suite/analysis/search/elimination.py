@@ -1,9 +1,7 @@
 """Decides a race between cells: records in, survivors out. It launches nothing.
 
-A race runs in blocks: each holds one launch of every cell that is left. What failed for good is out at once, with the
-reason; what is significantly worse (`suite.analysis.search.significance`) is out at the end of a block, and so is what
-breaks a limit, learned worse, or did not compute the same as the others. The same records always give the same race, so
-a search that goes on after an interruption needs nothing but its journal.
+A race runs in blocks of one launch of every cell that is left. The same records always give the same race, so a search
+that goes on after an interruption needs nothing but its journal.
 """
 
 from __future__ import annotations

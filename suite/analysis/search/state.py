@@ -1,4 +1,4 @@
-"""The state of a race between cells: which are left, which are out and why, and how good each is."""
+"""The state of a race between cells: which are left, which are out and why, and the figures that it is judged by."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Training to the end: the accuracy that each cell reached over its seeds, how fast, and whether frameworks agree.
 
-Frameworks share a seed's weights, order and augmentation, so seeds are blocks, and the tests are on the differences
-within them. That two accuracies are the same is a claim of its own, not the absence of a difference: two one-sided
-tests show that they lie within `MARGIN` of each other (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics,
-1987).
+Frameworks share a seed's weights, order and augmentation, so seeds are blocks. That two accuracies are the same is a
+claim of its own: two one-sided tests show that they lie within `MARGIN` of each other (Schuirmann, Journal of
+Pharmacokinetics and Biopharmaceutics, 1987).
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """What the exchange of gradients costs a row of several devices, and how evenly its processes work.
 
-A cell with several devices is measured in a fourth phase: the same steps on batches already on the device, without
-communication (`local`). What a step with communication takes longer is what the exchange costs, since what overlaps
-with compute costs nothing. It is one share for each launch, whose phases take turns, and its interval is over launches
-(Student's t on the logarithms), as for every other share of `suite.analysis.bottlenecks.bottleneck`.
+A cell with several devices is measured in a fourth phase: steps without communication (`local`). What a step with
+communication takes longer is what the exchange costs, since what overlaps with compute costs nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from suite.analysis.rows.conditions import facts
 from suite.analysis.rows.groups import Row
 from suite.analysis.statistics import inference as statistics
 from suite.catalog.devices import ACCELERATORS
-from suite.record.parts.ranks import Ranks
 from suite.record.record import Record
 
 #: Steps that take at most this many times as long as without communication are not limited by it.
@@ -62,15 +59,15 @@ class Exchange:
         return self.bytes_per_s / self.peak_bytes_per_s if self.bytes_per_s and self.peak_bytes_per_s else None
 
 
-def shares(row: Row) -> list[float]:
-    """The time of a step without communication over that of a step with it, in each launch that has both."""
-    timed = [record.phases for record in row.ok if {"compute", "local"} <= record.phases.keys()]
-    return [phases["local"].step_s / phases["compute"].step_s for phases in timed]
+def phase_ratios(row: Row, phase: str, base: str) -> list[float]:
+    """The time of a phase's step over that of another phase, in each launch that has both."""
+    timed = [record.phases for record in row.ok if {phase, base} <= record.phases.keys()]
+    return [phases[phase].step_s / phases[base].step_s for phases in timed]
 
 
 def communication(row: Row) -> Communication | None:
     """What communication costs the row; None for one device, and where it was not measured."""
-    measured = shares(row)
+    measured = phase_ratios(row, "local", "compute")
     if row.cell.devices < 2 or not measured:
         return None
     found = statistics.interval(measured)
@@ -81,15 +78,11 @@ def communication(row: Row) -> Communication | None:
 
 def apart(row: Row, one: Row) -> statistics.Paired | None:
     """The samples of a row's devices as instances that exchange nothing, relative to those of ``one`` device."""
-    alone = {record.block: _rate(record, "compute") for record in one.ok}
-    rates = {record.block: _rate(record, "local") for record in row.ok}
-    ratios = [rate / base for block, rate in rates.items() if rate and (base := alone.get(block))]
-    return statistics.interval(ratios)
-
-
-def _rate(record: Record, phase: str) -> float | None:
-    found = record.phases.get(phase)
-    return record.effective_batch / found.step_s if found else None
+    rates, alone = (
+        {each.block: each.effective_batch / each.phases[phase].step_s for each in of.ok if phase in each.phases}
+        for of, phase in ((row, "local"), (one, "compute"))
+    )
+    return statistics.interval([rate / alone[block] for block, rate in rates.items() if block in alone])
 
 
 def exchange(row: Row) -> Exchange:
@@ -108,20 +101,18 @@ def threads_per_device(row: Row) -> str:
     """The threads that each device computed with, as ``1``; of a GPU, and where no launch says it, empty."""
     if any(record.settings.get("device") in ACCELERATORS for record in row.ok):
         return ""
-    found = {_per_device(record.ranks) if record.ranks else _threads_alone(record) for record in row.ok}
-    return " and ".join(sorted(found - {""}))
+    return " and ".join(sorted({_threads(record) for record in row.ok} - {""}))
 
 
-def _threads_alone(record: Record) -> str:
+def _threads(record: Record) -> str:
+    if ranks := record.ranks:  # one process may have several devices, which share its threads
+        return f"{ranks.threads_per_rank * ranks.world / max(1, ranks.devices):g}" if ranks.threads_per_rank else ""
     if record.settings.get("device") != "cpu":
         return ""
     machine = record.environment.get("machine")
     cores = record.settings.get("cores") or (machine.get("cores") if isinstance(machine, dict) else None)
+    # JAX says nothing of threads on a CPU, where it has one for each core.
     return facts(record).get("threads") or (f"{cores}" if type(cores) is int else "")
-
-
-def _per_device(ranks: Ranks) -> str:
-    return f"{ranks.threads_per_rank * ranks.world / max(1, ranks.devices):g}" if ranks.threads_per_rank else ""
 
 
 def _median(values: Iterable[float | None]) -> float | None:

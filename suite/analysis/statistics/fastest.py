@@ -1,13 +1,8 @@
 """Which framework is fastest in each setting of a group, by how much, and which rows are marked as best.
 
-A contest holds the rows that share all settings but those that are a framework's own: its compile mode, and its
-strategy for several devices. Each framework enters with its fastest row. Pairs have the verdicts of their run
-(`suite.analysis.statistics.multiple_testing`).
-
-A framework with several compile modes or strategies enters with the fastest of them, chosen on the launches that its
-ratio comes from. Such a ratio is too high: by 0.6 to 0.9 % where two or three modes are equally fast and launches
-scatter by 3 % (``python -m tests.studies.answers``), and less if one mode is clearly ahead. The interval makes no
-allowance for that.
+A contest holds the rows that share all settings but those that are a framework's own. Each framework enters with its
+fastest row, chosen on the launches that its ratio comes from. Such a ratio is too high: by 0.6 to 0.9 % where two or
+three modes are equally fast and launches scatter by 3 % (``python -m tests.studies.answers``).
 """
 
 from __future__ import annotations

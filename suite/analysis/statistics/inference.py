@@ -2,25 +2,15 @@
 
 A block holds one launch of each cell, so whatever slows the machine for all cancels out in a block's ratio. The
 logarithms of these ratios are tested by Student's one-sample t-test against 0, after outliers were cut
-(`suite.analysis.statistics.noise`). The margin is fixed before the run. Of several tests each has its interval at the
-level at which Holm's step-down correction tested it: it excludes 1 exactly where the test is significant after the
-correction. A row is *faster* or *slower* if this whole interval is beyond the margin, *equal* if it is within the
-margin, and *inconclusive* otherwise, so that more launches decide it. These intervals tell each ratio from 1; they do
+(`suite.analysis.statistics.noise`). Of several tests each has its interval at the level at which Holm's step-down
+correction tested it. A row is *faster* or *slower* if this whole interval is beyond the margin, *equal* if it is within
+the margin, which is fixed before the run, and *inconclusive* otherwise. The intervals tell each ratio from 1; they do
 not promise that all of them hold the true ratios at once.
 
-Simulated with the noise of this project's own launches (``python -m tests.studies.significance``, 1,000 tables of six
-rows for each figure):
-
-- Of tables without any difference 2.6 to 2.8 % have a row that is called faster or slower, at six launches of run 0005;
-  3.1 to 3.8 % where the machine slows by 20 % meanwhile, and at most 1.8 % with outliers (one launch in twenty is 30 %
-  slow). At twenty launches it is at most 0.5 %.
-- A margin that was the A/A noise called a true difference of 5 % equal in 41 and 65 % of rows at ten launches (CNN and
-  LSTM). The fixed one never did, and finds 10 % at ten launches in 99.9 and 93 %.
-- The launches that tables name for 5 % (`suite.analysis.statistics.power`), 22 for run 0005's CNN, 39 for its LSTM, 80
-  and 32 for the CNN of runs 0010 and 0011, find it in 82, 84, 87 and 81 % where one row of six differs (1,500 tables
-  each). With outliers forty launches find 37 % (CNN) and not 98 %.
-- With six launches neither a sign test nor Wilcoxon's can fall below p = .031, which no correction would leave
-  significant.
+How often tables are wrong, and what they find, is simulated by ``python -m tests.studies.significance``: with run
+0005's noise 2.6 to 2.8 % of tables without any difference have a row that is called faster or slower, at six launches;
+3.1 to 3.8 % where the machine slows by 20 % meanwhile, and at most 1.8 % where one launch in twenty is 30 % slow. With
+six launches neither a sign test nor Wilcoxon's can fall below p = .031, which no correction would leave significant.
 """
 
 from __future__ import annotations

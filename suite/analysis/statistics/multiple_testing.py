@@ -1,11 +1,10 @@
 """One verdict for one ratio: all comparisons that a run was planned to make are corrected together, once.
 
 A run compares its frameworks in each setting of each workload, and each setting that it varied with the usual one
-(`questions`). With Holm's correction over all of them the probability that anything that is
-said of the run calls something faster or slower where nothing is stays within `statistics.LEVEL`; lists that are
-corrected one by one do so several times as often (``python -m tests.studies.answers``). Every output reads a pair's
-verdict from here, so none contradicts another, whatever else is loaded with the run. Pairs that only a reader asks for,
-along another axis or to another base, are corrected over the run's own ones and these, and those keep theirs.
+(`questions`). With Holm's correction over all of them the probability that anything that is said of the run calls
+something faster or slower where nothing is stays within `statistics.LEVEL`. Every output reads a pair's verdict from
+here. Pairs that only a reader asks for, along another axis or to another base, are corrected over the run's own ones
+and these, and those keep theirs.
 """
 
 from __future__ import annotations

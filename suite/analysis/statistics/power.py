@@ -3,17 +3,14 @@
 A control is a second copy of a cell in the same blocks. If it comes out faster or slower than the cell itself, so may
 any other row. It does not widen the margin.
 
-The noise is the standard deviation of the logarithms of the blocks' ratios, pooled within rows: those that are tested,
-and those of the A/A control, which alone would leave it to five or ten degrees of freedom. Its interval is that of a
-chi-squared variable. Rows share the launches of their baseline, so that two of them correlate by 1/2 and their
-variances by 1/4, which leaves k rows the degrees of freedom of k / (1 + (k - 1) / 4).
+The noise is the standard deviation of the logarithms of the blocks' ratios, pooled within the tested rows and the
+control, with the interval of a chi-squared variable. Rows share the launches of their baseline, so that the variances
+of two correlate by 1/4, which leaves k rows the degrees of freedom of k / (1 + (k - 1) / 4).
 
-A row comes out `faster` where the mean of its n logarithms exceeds ``log(1 + margin) + t(1 - .025 / k) s / √n``: its
-interval is beyond the margin at the first level of Holm, which is Bonferroni's over the k comparisons of the run, since
-the row may be the only one that differs. Given the standard deviation s
-the mean is normal, and s is a chi variable, over which `power` sums. With one test it is the power of a one-sided
-t-test of superiority by a margin, by the noncentral t distribution (S. A. Julious, Sample sizes for clinical trials
-with normal data, Statistics in Medicine 23, 2004).
+A row comes out `faster` where the mean of its n logarithms exceeds ``log(1 + margin) + t(1 - .025 / k) s / √n``, at the
+first level of Holm over the k comparisons of the run. Given the standard deviation s the mean is normal, and s is a chi
+variable, over which `power` sums. With one test it is the power of a one-sided t-test of superiority by a margin (S. A.
+Julious, Sample sizes for clinical trials with normal data, Statistics in Medicine 23, 2004).
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
 """How throughput grows with the number of devices: weak and strong scaling of each framework and strategy.
 
-*Weak* scaling keeps the batch of each device, so that several devices see a larger global batch: more work in a step,
-and another training. *Strong* scaling keeps the global batch, so that each device sees a part of it: the same training,
-with less work for each device. The *speed-up* is the throughput over that of one device, and the *efficiency* the
-speed-up over the number of devices. If no cell with one device was measured, the fewest devices take its place.
-
-Both are ratios within blocks, like all others (`suite.analysis.statistics.ratios`), with the same test, interval and
-margin. A speed-up is tested against 1, which means that further devices bring nothing. An efficiency is tested against
-1, which means that none of them is lost: *equal* is linear within the margin, *slower* is less than linear. Holm's
-correction is over the run's own comparisons and all tests of a group's scaling.
+*Weak* scaling keeps the batch of each device: more work in a step, and another training. *Strong* scaling keeps the
+global batch: the same training, with less work for each device. The *speed-up* is the throughput over that of one
+device (or of the fewest), and the *efficiency* the speed-up over the number of devices. A speed-up is tested against 1,
+which means that further devices bring nothing; an efficiency against 1, which means that none of them is lost.
 """
 
 from __future__ import annotations

@@ -1,26 +1,19 @@
 """Group-sequential tests: looks after each block from the fourth on, so that a comparison ends when it is decided.
 
-A run that is looked at after every block and stopped at the first significant result would call noise a difference far
-more often than its level says. The level is therefore spent over the looks by an error-spending function (Lan and
-DeMets, Biometrika 70, 1983), here Pocock's form, which spends early: most of a comparison's differences are large. The
-boundaries follow from the joint distribution of the looks by recursive integration (Armitage, McPherson and Rowe,
-Journal of the Royal Statistical Society A 132, 1969; Jennison and Turnbull, Group Sequential Methods, 2000, chapter
-19), and are the same as those of R's packages gsDesign and ldbounds (`tests/analysis/test_sequential.py`).
+The level is spent over the looks by an error-spending function (Lan and DeMets, Biometrika 70, 1983), here Pocock's
+form, which spends early: most of a comparison's differences are large. The boundaries follow from the joint
+distribution of the looks by recursive integration (Armitage, McPherson and Rowe, Journal of the Royal Statistical
+Society A 132, 1969; Jennison and Turnbull, Group Sequential Methods, 2000, chapter 19), and are the same as those of
+R's packages gsDesign and ldbounds.
 
-Boundaries are those of a known variance. Few blocks know their variance badly, so each pair's is moderated towards the
-one that all pairs of the table share, as if that were worth `PRIOR` degrees of freedom (after Smyth, Statistical
-Applications in Genetics and Molecular Biology 3, 2004), and its statistic is compared by its chance under Student's t.
-Unlike there, the pair gains no degrees of freedom by it: cells scatter so unequally that the noisiest pairs of a table
-would be called different too often: up to 8 % of simulated answers were wrong. A single bad launch ruins neither mean
-nor variance, since what lies far off is cut before both (`suite.analysis.statistics.noise`).
+Few blocks know their variance badly, so each pair's is moderated towards the one that all pairs of the table share, as
+if that were worth `PRIOR` degrees of freedom (after Smyth, Statistical Applications in Genetics and Molecular Biology
+3, 2004). Unlike there, the pair gains no degrees of freedom by it: up to 8 % of simulated answers were wrong.
 
 A *sequential p-value* is the lowest level whose boundary the data have crossed at any look so far. Holm's correction
-over the sequential p-values of all pairs is the step-down test at each look (Liu and Anderson, Journal of the American
-Statistical Association 103, 2008). Intervals are repeated confidence intervals (Jennison and Turnbull, 1989): they hold
-at all looks together, and so at the one where a pair stopped. They are wider than those of a fixed number of launches.
-Both only ever get surer, so that a decision stays, and a table may be made whenever one likes.
-
-How often such a table is wrong, and how soon it decides: ``python -m tests.studies.stopping``.
+over those of all pairs is the step-down test at each look (Liu and Anderson, Journal of the American Statistical
+Association 103, 2008). Intervals are repeated confidence intervals (Jennison and Turnbull, 1989), which hold at all
+looks together. Both only ever get surer, so that a decision stays (``python -m tests.studies.stopping``).
 """
 
 from __future__ import annotations

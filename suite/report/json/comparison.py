@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from suite.analysis.bottlenecks.causes import Cause
-from suite.analysis.findings import Pair
+from suite.analysis.findings import ExplainedPair
 from suite.analysis.records.load import Loaded
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.runs import counts
@@ -225,7 +225,7 @@ def _head(group: Group, verdict: str) -> dict[str, Any]:
     return {"title": title(group), "verdict": verdict, **{name: getattr(group, name) for name in names}}
 
 
-def _explanation(pair: Pair, told: PairExplanation) -> Explanation:
+def _explanation(pair: ExplainedPair, told: PairExplanation) -> Explanation:
     figures: dict[str, Any] = {}
     if causes := pair.causes:
         names = ("per", "step_s", "other_step_s", "blocks", "causes", "against")
