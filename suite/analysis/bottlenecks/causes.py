@@ -9,14 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import mean, median, stdev
-
-from scipy import special
+from statistics import median
 
 from suite.analysis.bottlenecks.costs import Costs
 from suite.analysis.bottlenecks.known_causes import LITTLE, Reason, find_known_causes
 from suite.analysis.rows.blocks import pairs
-from suite.analysis.statistics.inference import LEAST, LEVEL, holm
+from suite.analysis.statistics.inference import LEAST, LEVEL, holm, mean_test
 from suite.record.parts.profile import CATEGORIES
 from suite.record.text import clean
 
@@ -165,15 +163,6 @@ def _tests(
             for each, samples in (ours, theirs)
         ]
         if any(any(side) for side in sides):
-            found[name] = _student([a - b for a, b in zip(*sides, strict=True)])
+            found[name] = mean_test([a - b for a, b in zip(*sides, strict=True)])[1:4]
     corrected = holm([p for _, _, p in found.values()])
     return {name: (low, high, p) for (name, (low, high, _)), p in zip(found.items(), corrected, strict=True)}
-
-
-def _student(values: Sequence[float]) -> tuple[float, float, float]:
-    middle, error = mean(values), stdev(values) / math.sqrt(len(values))
-    freedom = len(values) - 1
-    if error <= 1e-12 * abs(middle):  # no scatter at all, which only generated figures have
-        return middle, middle, 0.0 if middle else 1.0
-    half_width = float(special.stdtrit(freedom, 1 - LEVEL / 2)) * error
-    return middle - half_width, middle + half_width, 2 * float(special.stdtr(freedom, -abs(middle) / error))

@@ -126,3 +126,9 @@ def flags_of(record: Record) -> tuple[str, ...]:
     }  # fmt: skip
     read = [flag for flag, there in found.items() if there]
     return tuple(dict.fromkeys([*(clean(flag, 40) for flag in record.flags), *read]))
+
+
+def seed_of(record: Record) -> int:
+    """The seed of a launch, or its number where the record has none."""
+    seed = record.run.get("seed")
+    return seed if type(seed) is int else record.launch

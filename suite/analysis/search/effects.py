@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from suite.analysis.statistics.inference import LEVEL, holm
+from suite.analysis.statistics.inference import LEVEL, Interval, holm
 from suite.analysis.statistics.noise import Fit, Scores
 from suite.plan.cell import USUAL_COMPILE, Cell
 from suite.plan.sweeps.sweep import AXES, spell_value
@@ -25,13 +25,12 @@ SETTINGS = tuple(axis for axis in AXES if axis not in ("workload", "size"))
 
 
 @dataclass(frozen=True)
-class EffectRatio:
+class EffectRatio(Interval):
     """How many times as good one value is as the base, and the 95 % interval; over so many pairs of cells."""
 
-    value: float
-    low: float
-    high: float
-    pairs: int
+    low: float = 1.0
+    high: float = 1.0
+    pairs: int = 1
 
 
 @dataclass(frozen=True)
@@ -74,9 +73,8 @@ def effects(cells: Sequence[Cell], scores: Scores, fitted: Fit) -> list[Effect]:
     corrected = iter(holm([p for p in tests if p is not None]))
     done = []
     for (effect, pairs), test in zip(found, tests, strict=True):
-        p = None if test is None else next(corrected)
-        done.append(_explain(replace(effect, p=p), pairs, fitted) if p is not None and p < LEVEL else
-                    replace(effect, p=p))  # fmt: skip
+        tested = effect if test is None else replace(effect, p=next(corrected))
+        done.append(_explain(tested, pairs, fitted) if tested.p is not None and tested.p < LEVEL else tested)
     return done
 
 

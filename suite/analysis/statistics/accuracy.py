@@ -11,20 +11,17 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import mean, median, stdev
+from statistics import mean, median
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from scipy import special
 
 from suite.analysis.findings import Findings
 from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, base
-from suite.analysis.rows.blocks import why_untested
+from suite.analysis.rows.blocks import seed_of, why_untested
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.rows.metrics import first_gpu, number
-from suite.analysis.statistics.inference import LEVEL, holm
+from suite.analysis.statistics.inference import LEVEL, Key, holm, mean_test
 from suite.analysis.statistics.multiple_testing import ratios
 from suite.plan.cell import Cell
 from suite.plan.measuring import SEEDS_LEAST
@@ -96,16 +93,10 @@ def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
         record, cell = launch.record, launch.record.cell
         trained = record.course.epochs if record.course else ()
         launch_columns: dict[str, Any] = {
-            "run": launch.run,
-            "cell": cell.id,
-            "workload": cell.workload,
-            "framework": cell.framework,
-            "precision": cell.precision,
-            "recipe": cell.recipe,
-            "launch": record.launch,
-            "outcome": record.outcome.status,
-            "seed": record.run.get("seed"),
-        }
+            "run": launch.run, "cell": cell.id, "workload": cell.workload, "framework": cell.framework,
+            "precision": cell.precision, "recipe": cell.recipe, "launch": record.launch,
+            "outcome": record.outcome.status, "seed": record.run.get("seed"),
+        }  # fmt: skip
         for count, epoch in enumerate(trained, 1):
             for name, value in (launch_columns | {"epoch": count, **vars(epoch)}).items():
                 columns.setdefault(name, []).append(value)
@@ -132,17 +123,8 @@ def difference(accuracies: Mapping[int, float], base: Mapping[int, float]) -> Di
     shared = sorted(accuracies.keys() & base.keys())
     if len(shared) < SEEDS_LEAST:
         return None
-    differences = np.array([accuracies[seed] - base[seed] for seed in shared])
-    value, n = float(differences.mean()), len(shared)
-    if np.ptp(differences) < 1e-12:  # no scatter at all, which hardly any but generated figures have
-        return Difference(value, value, value, float(abs(value) < 1e-12), float(abs(value) >= MARGIN), n)
-    from scipy import stats  # here, since its import takes longer than most comparisons
-
-    test = stats.ttest_1samp(differences, 0)
-    low, high = test.confidence_interval(1 - LEVEL)
-    above = stats.ttest_1samp(differences, -MARGIN, alternative="greater").pvalue
-    below = stats.ttest_1samp(differences, MARGIN, alternative="less").pvalue
-    return Difference(value, float(low), float(high), float(test.pvalue), float(max(above, below)), n)
+    value, low, high, p_differs, p_same = mean_test([accuracies[seed] - base[seed] for seed in shared], MARGIN)
+    return Difference(value, low, high, p_differs, p_same, len(shared))
 
 
 def verdict(difference: Difference) -> str:
@@ -152,6 +134,16 @@ def verdict(difference: Difference) -> str:
     if difference.p_differs < LEVEL:
         return "higher" if difference.value > 0 else "lower"
     return "undecided"
+
+
+def correct(differences: Mapping[Key, Difference]) -> dict[Key, Difference]:
+    """The same with p-values after Holm's correction over all of them."""
+    differs = holm([each.p_differs for each in differences.values()])
+    same = holm([each.p_same for each in differences.values()])
+    return {
+        key: replace(each, p_differs=p_differs, p_same=p_same)
+        for (key, each), p_differs, p_same in zip(differences.items(), differs, same, strict=True)
+    }
 
 
 def _differences(group: Group, counterpart: Callable[[Row], Cell]) -> dict[RowKey, Difference]:
@@ -164,11 +156,7 @@ def _differences(group: Group, counterpart: Callable[[Row], Cell]) -> dict[RowKe
         if to_base := difference(_accuracies(row), _accuracies(base)):
             # If some launches diverged, the others don't show that the accuracies are the same.
             by_row[row.key] = replace(to_base, p_same=1.0) if _has_diverged(row) or _has_diverged(base) else to_base
-    differs, same = (holm([getattr(each, name) for each in by_row.values()]) for name in ("p_differs", "p_same"))
-    return {
-        key: replace(each, p_differs=p_differs, p_same=p_same)
-        for (key, each), p_differs, p_same in zip(by_row.items(), differs, same, strict=True)
-    }
+    return correct(by_row)
 
 
 def _has_diverged(row: Row) -> bool:
@@ -184,7 +172,7 @@ def _verdict(prefix: str, to_base: Difference | None) -> dict[str, Any]:
 def _row(row: Row, target: float | None) -> dict[str, Any]:
     row_courses, records, cell = training_histories(row, target), row.ok, row.cell
     accuracies = list(_accuracies(row).values())
-    low, high = _interval(accuracies)
+    ends = mean_test(accuracies)[1:3] if len({*accuracies}) > 1 else (None, None)
     epochs_to_target = [course.epochs_to_target for course in row_courses]
     seconds_to_target = [course.seconds_to_target for course in row_courses]
     return {
@@ -199,26 +187,14 @@ def _row(row: Row, target: float | None) -> dict[str, Any]:
         **_spread("evaluation_s", [sum(epoch.evaluation_s for epoch in course.epochs) for course in row_courses]),
         **_spread("samples_per_s", [record.samples_per_s for record in records]),
         **_spread("energy_j_to_target", [_energy(record, target) for record in records]),
-        "accuracy": mean(accuracies) if accuracies else None, "accuracy_low": low, "accuracy_high": high,
+        "accuracy": mean(accuracies) if accuracies else None, "accuracy_low": ends[0], "accuracy_high": ends[1],
         "accuracy_min": min(accuracies, default=None), "accuracy_max": max(accuracies, default=None),
         "flags": " ".join(row.flags), "machine": row.machine,
     }  # fmt: skip
 
 
 def _accuracies(row: Row) -> dict[int, float]:
-    by_seed: dict[int, float] = {}
-    for record in row.ok:
-        if record.course:
-            seed = record.run.get("seed")
-            by_seed[seed if type(seed) is int else record.launch] = record.course.final_accuracy
-    return by_seed
-
-
-def _interval(values: Sequence[float]) -> tuple[float | None, float | None]:
-    if len(values) < 2 or np.ptp(values) == 0:
-        return None, None
-    half_width = stdev(values) / math.sqrt(len(values)) * float(special.stdtrit(len(values) - 1, 1 - LEVEL / 2))
-    return mean(values) - half_width, mean(values) + half_width
+    return {seed_of(record): record.course.final_accuracy for record in row.ok if record.course}
 
 
 def _spread(name: str, values: Sequence[float | None]) -> Mapping[str, float | None]:
@@ -250,19 +226,16 @@ def reference(cells: Sequence[Cell], records: ByBlock) -> Cell | None:
 def find_worse_learners(cells: Iterable[Cell], records: ByBlock, base: Cell | None) -> dict[Cell, str]:
     """The cells whose final test accuracy is significantly lower than that of ``base``, beyond a percentage point."""
     base_accuracies = _by_block(records.get(base, {})) if base else {}
-    found = {
+    differences = {
         cell: tested
         for cell in cells
         if cell != base and (tested := difference(_by_block(records.get(cell, {})), base_accuracies))
     }
-    differs, same = (holm([getattr(each, name) for each in found.values()]) for name in ("p_differs", "p_same"))
-    worse = {}
-    for (cell, tested), p_differs, p_same in zip(found.items(), differs, same, strict=True):
-        if verdict(replace(tested, p_differs=p_differs, p_same=p_same)) == "lower" and base:
-            worse[cell] = (
-                f"its accuracy is {-100 * tested.value:.1f} points below that of {base.id} (p {p_differs:.2g})"
-            )
-    return worse
+    return {
+        cell: f"its accuracy is {-100 * each.value:.1f} points below that of {base.id} (p {each.p_differs:.2g})"
+        for cell, each in correct(differences).items()
+        if base and verdict(each) == "lower"
+    }
 
 
 def _by_block(records: Mapping[int, Record]) -> dict[int, float]:

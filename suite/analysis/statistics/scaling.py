@@ -8,14 +8,16 @@ which means that further devices bring nothing; an efficiency against 1, which m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from statistics import median
 
 from suite.analysis.identity.verdicts import Verdict
+from suite.analysis.rows.blocks import seed_of
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics.communication import Communication, Exchange, communication, exchange, threads_per_device
-from suite.analysis.statistics.inference import Estimate
+from suite.analysis.statistics.inference import Estimate, Interval
 from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare
 from suite.analysis.statistics.ratios import Pair
 from suite.plan.cell import AUTO, FRAMEWORKS, Cell
@@ -85,15 +87,14 @@ def scalings(
         for per in (1.0, row.cell.devices / base.cell.devices)
     }
     formed = compare(wanted, group, verdicts, margin, known)
-    found = []
-    for kind, strategy, (base, *others) in sets:
-        first = _point(base, Estimate(1.0, 1.0, 1.0, len(base.ok)), Estimate(1.0, 1.0, 1.0, len(base.ok)))
-        points = (
-            _point(row, *(formed[row.key, base.key, per] for per in (1.0, row.cell.devices / base.cell.devices)))
-            for row in others
-        )
-        found.append(Scaling(kind, strategy, (first, *points)))
-    return found
+
+    def point(row: Row, base: Row) -> Point:
+        one = Estimate(1.0, 1.0, 1.0, len(base.ok))
+        speed_up = formed.get((row.key, base.key, 1.0), one)
+        efficiency = formed.get((row.key, base.key, row.cell.devices / base.cell.devices), one)
+        return Point(row, speed_up, efficiency, communication(row), exchange(row), threads_per_device(row))
+
+    return [Scaling(kind, strategy, tuple(point(row, rows[0]) for row in rows)) for kind, strategy, rows in sets]
 
 
 def _sets(rows: Iterable[Row], kind: str) -> list[tuple[str, list[Row]]]:
@@ -120,53 +121,36 @@ def cell_alone(cell: Cell, kind: str) -> Cell:
     return cell.but(devices=1, strategy="", batch=cell.batch * (cell.devices if kind == STRONG else 1))
 
 
-def _point(row: Row, speed_up: Estimate, efficiency: Estimate) -> Point:
-    return Point(row, speed_up, efficiency, communication(row), exchange(row), threads_per_device(row))
-
-
 @dataclass(frozen=True)
-class TimeSpeedup:
-    """``value`` is the median quotient over ``seeds`` seeds; ``kind`` says what the base has in common."""
+class TimeSpeedup(Interval):
+    """How much sooner several devices reach an accuracy: the median, lowest and highest quotient over ``seeds`` seeds.
 
-    value: float
-    low: float
-    high: float
-    seeds: int
-    kind: str
-    base: Row
+    The base is the row with one device and the same batch on each, as recipes for large batches are for that: ``kind``
+    is `WEAK`. Without such a row it is the one with the same global batch. Nothing is tested: a training has few seeds.
+    """
+
+    seeds: int = 0
+    kind: str = WEAK
 
 
 def find_time_speedups(group: Group, target: float | None) -> dict[RowKey, TimeSpeedup]:
     """The gain of every row with several devices that reached the target with all seeds, as its base did."""
     alone = {(row.run, row.cell): row for row in group.rows if row.cell.devices == 1 and row.ok}
     found: dict[RowKey, TimeSpeedup] = {}
-    for row in (row for row in group.rows if row.cell.devices > 1 and row.ok):
-        own = seconds_to(row, target)
-        for kind in (WEAK, STRONG):
-            base = alone.get((row.run, cell_alone(row.cell, kind)))
-            quotients = _quotients(seconds_to(base, target), own) if base else []
-            if base and quotients:
-                found[row.key] = TimeSpeedup(
-                    median(quotients), min(quotients), max(quotients), len(quotients), kind, base
-                )
-                break
+    for row, kind in product((row for row in group.rows if row.cell.devices > 1 and row.ok), KINDS):
+        base, own = alone.get((row.run, cell_alone(row.cell, kind))), seconds_to(row, target)
+        before = seconds_to(base, target) if base else {}
+        quotients = [before[seed] / own[seed] for seed in before.keys() & own.keys() if own[seed] > 0]
+        if quotients:
+            one = TimeSpeedup(median(quotients), min(quotients), max(quotients), len(quotients), kind)
+            found.setdefault(row.key, one)
     return found
 
 
 def seconds_to(row: Row, target: float | None) -> dict[int, float]:
     """Seconds of training to the target by seed; none unless every launch reached it."""
-    seconds: dict[int, float | None] = {}
-    if target is None:
+    if target is None or len(row.ok) < len(row.launches):
         return {}
-    for record in row.ok:
-        seed = record.run.get("seed")
-        course = record.course and replace(record.course, target=target)
-        seconds[seed if type(seed) is int else record.launch] = course.seconds_to_target if course else None
-    if len(row.ok) < len(row.launches):
-        return {}
-    reached = {seed: each for seed, each in seconds.items() if each is not None}
-    return reached if len(reached) == len(seconds) else {}
-
-
-def _quotients(base: Mapping[int, float], own: Mapping[int, float]) -> Sequence[float]:
-    return [base[seed] / own[seed] for seed in sorted(base.keys() & own.keys()) if own[seed] > 0]
+    courses = {seed_of(record): replace(record.course, target=target) for record in row.ok if record.course}
+    reached = {seed: seconds for seed, each in courses.items() if (seconds := each.seconds_to_target) is not None}
+    return reached if len(reached) == len({seed_of(record) for record in row.ok}) else {}
