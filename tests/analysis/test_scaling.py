@@ -18,6 +18,9 @@ from suite.analysis.statistics.multiple_testing import ratios
 from suite.analysis.statistics.scaling import STRONG, WEAK, Scaling, scalings
 from suite.record.record import Record
 from tests import records
+from tests.analysis.test_axes import along
+from tests.analysis.test_identity import kinds
+from tests.analysis.test_identity import scaled as off_by
 
 #: Small differences from block to block.
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015)
@@ -177,3 +180,22 @@ def test_skew_bandwidth_and_threads_come_from_the_ranks() -> None:
     assert (threads_per_device(alone), exchange(alone).skew) == ("8", None)
     (card,) = one(steps("pytorch", 0.1, devices=2, settings={"device": "cuda"})).rows
     assert threads_per_device(card) == ""
+
+
+def test_devices_that_normalise_apart_are_compared_with_as_many_devices_only() -> None:
+    """And those that share their statistics with one device."""
+    cells = {"workload": "cifar100_resnet18", "n": 1}
+    one = records.launches(["pytorch"], **cells)
+    apart = records.launches(["pytorch", "jax"], devices=2, **cells)
+    assert kinds([*one, *(off_by(each, 1.5) for each in apart)]) == ["alone", "same", "same"]
+    together = records.launches(["jax"], devices=2, strategy="jit", **cells)
+    assert kinds([*one, off_by(together[0], 1.5)]) == ["differs", "differs"]
+
+
+def test_batch_statistics_of_each_device_are_not_compared_with_those_of_the_whole_batch() -> None:
+    cell: dict[str, Any] = {"workload": "cifar100_resnet18", "devices": 2}
+    held = [*records.launches(["pytorch"], **cell), *records.launches(["jax"], strategy="jit", **cell)]
+    (found,) = along("framework", held, "pytorch")
+    assert "batch statistics of each device" in " ".join(found.frame["ratio_reason"])
+    (found,) = along("framework", records.launches(["pytorch", "jax"], **cell), "pytorch")
+    assert found.frame["ratio_reason"].tolist() == ["", ""]
