@@ -26,8 +26,8 @@ from suite.analysis.rows.metrics import Prices
 from suite.analysis.search.effects import effects
 from suite.analysis.search.elimination import race
 from suite.analysis.statistics.accuracy import compare_accuracies, epochs, trains_to_the_end
+from suite.analysis.statistics.changes import changes
 from suite.analysis.statistics.multiple_testing import standing
-from suite.analysis.statistics.regress import changes
 from suite.analysis.statistics.scaling import find_time_speedups
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.objective import Question

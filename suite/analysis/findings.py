@@ -6,17 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from suite.analysis.bottlenecks.causes import Causes, causes
-from suite.analysis.bottlenecks.costs import Costs, costs
+from suite.analysis.bottlenecks.causes import Causes, Costs, causes, costs
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.axes import Base
 from suite.analysis.rows.groups import Group, Row, RowKey
+from suite.analysis.statistics.changes import Speedup, Step, find_speedups, find_speedups_along, release_lines
 from suite.analysis.statistics.fastest import FastestBySetting, find_fastest
 from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.multiple_testing import Known, known_ratios
 from suite.analysis.statistics.ratios import counterpart, counterparts
 from suite.analysis.statistics.serving import Serving, servings
-from suite.analysis.statistics.speedups import Speedup, Step, find_speedups, find_speedups_along, release_lines
 from suite.plan.measuring import MARGIN
 
 #: Verdicts that a report explains; the empty one is that of a ratio that was not tested.

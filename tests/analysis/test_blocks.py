@@ -11,10 +11,10 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.blocks import why_unplanned
 from suite.analysis.rows.groups import group
 from suite.analysis.statistics.accuracy import compare_accuracies
+from suite.analysis.statistics.changes import changes
 from suite.analysis.statistics.fastest import find_best
 from suite.analysis.statistics.multiple_testing import correct_run
 from suite.analysis.statistics.ratios import blockwise
-from suite.analysis.statistics.regress import changes
 from suite.plan.cell import AUTO
 from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL
 from suite.record.record import Record

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.bottlenecks.causes import RECURRENT, Causes, causes
-from suite.analysis.bottlenecks.costs import Costs, costs
+from suite.analysis.bottlenecks.causes import RECURRENT, Causes, Costs, causes, costs
 from suite.analysis.bottlenecks.known_causes import KNOWN
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group

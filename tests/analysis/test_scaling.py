@@ -12,10 +12,17 @@ from suite.analysis.bottlenecks.bottleneck import UNDECIDED, advice, bottleneck
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import Group, group
-from suite.analysis.statistics.communication import communication, exchange, threads_per_device
 from suite.analysis.statistics.fastest import find_best
 from suite.analysis.statistics.multiple_testing import ratios
-from suite.analysis.statistics.scaling import STRONG, WEAK, Scaling, scalings
+from suite.analysis.statistics.scaling import (
+    STRONG,
+    WEAK,
+    Scaling,
+    communication,
+    exchange,
+    scalings,
+    threads_per_device,
+)
 from suite.record.record import Record
 from tests import records
 from tests.analysis.test_axes import along

@@ -14,7 +14,7 @@ from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.wording import NONE
-from suite.analysis.statistics.speedups import Speedup, Step, find_speedups, release_lines
+from suite.analysis.statistics.changes import Speedup, Step, find_speedups, release_lines
 from suite.record.record import Record
 from suite.report.screen.short import short
 from suite.report.tables.releases import views

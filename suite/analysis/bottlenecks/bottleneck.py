@@ -16,9 +16,9 @@ from statistics import median
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.rows.metrics import first_gpu, number
 from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.communication import Communication, communication, phase_ratios
 from suite.analysis.statistics.inference import Paired
 from suite.analysis.statistics.ratios import blockwise
+from suite.analysis.statistics.scaling import Communication, communication, phase_ratios
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.plan.cell import AUTO, STRATEGIES_OF, Cell, Loader
 from suite.plan.measuring import MARGIN
@@ -84,7 +84,7 @@ class Bottleneck:
 
     ``loading`` is the share of training time that loading costs, ``low`` and ``high`` its 95 % interval. If a step with
     its loader was faster than without, ``loading`` is 0 and ``low`` is negative. What communication costs is in
-    `suite.analysis.statistics.communication`.
+    `suite.analysis.statistics.scaling`.
     """
 
     kind: str = ""

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from suite.analysis.bottlenecks.costs import Costs
+if TYPE_CHECKING:
+    from suite.analysis.bottlenecks.causes import Costs
 
 #: A share of a step below which a category is not there to speak of.
 LITTLE = 0.02

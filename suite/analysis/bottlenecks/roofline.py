@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from suite.analysis.bottlenecks.costs import Costs, costs
+from suite.analysis.bottlenecks.causes import Costs, costs
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.rows.metrics import PeakKey, number, peaks
 from suite.record.record import Record

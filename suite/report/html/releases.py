@@ -15,13 +15,12 @@ from urllib.parse import quote
 
 from msgspec import Meta
 
-from suite.analysis.bottlenecks.causes import causes
-from suite.analysis.bottlenecks.costs import costs
+from suite.analysis.bottlenecks.causes import causes, costs
 from suite.analysis.findings import EXPLAINED
 from suite.analysis.records.load import REPORT
 from suite.analysis.rows.wording import DASH, figure
+from suite.analysis.statistics.changes import Step
 from suite.analysis.statistics.inference import Estimate
-from suite.analysis.statistics.speedups import Step
 from suite.catalog.setting import TEXT
 from suite.record.text import clean
 from suite.report.format.names import count, workload

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from suite.analysis.statistics import scaling as efficiency
+from suite.analysis.statistics.changes import Step
 from suite.analysis.statistics.inference import Estimate
-from suite.analysis.statistics.speedups import Step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from suite.analysis.bottlenecks.costs import AGREES, Costs
+from suite.analysis.bottlenecks.causes import AGREES, Costs
 from suite.analysis.bottlenecks.roofline import RooflinePart, RooflineRow, roofline
 from suite.analysis.findings import ComparedRows
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row

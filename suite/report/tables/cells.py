@@ -12,8 +12,8 @@ from typing import Any
 from suite.analysis.bottlenecks.bottleneck import Bottleneck
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.groups import ON_DEMAND, SETTINGS, Group
-from suite.analysis.statistics.communication import Communication, Exchange
 from suite.analysis.statistics.inference import Estimate
+from suite.analysis.statistics.scaling import Communication, Exchange
 from suite.catalog.metrics import METRICS
 
 

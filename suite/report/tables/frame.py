@@ -17,13 +17,12 @@ from suite.analysis.rows.axes import AXES, Base, base
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
 from suite.analysis.rows.metrics import PeakKey, Prices, metrics, peaks, utilisation
 from suite.analysis.rows.wording import figure
-from suite.analysis.statistics.communication import communication, exchange, threads_per_device
 from suite.analysis.statistics.fastest import find_best
 from suite.analysis.statistics.inference import Estimate, quartiles
 from suite.analysis.statistics.multiple_testing import Known, known_ratios, ratios
 from suite.analysis.statistics.power import Control, Power, controls, find_power
 from suite.analysis.statistics.ratios import break_even_steps, throughput
-from suite.analysis.statistics.scaling import WEAK, Scaling, scalings
+from suite.analysis.statistics.scaling import WEAK, Scaling, communication, exchange, scalings, threads_per_device
 from suite.analysis.statistics.sequential import is_sequential
 from suite.catalog.metrics import HIGHER, METRICS, Metric, number
 from suite.plan.cell import FRAMEWORKS

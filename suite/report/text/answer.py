@@ -14,9 +14,9 @@ from suite.analysis.records.machines import gpus
 from suite.analysis.rows.blocks import flags_of, why_untested
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.statistics.accuracy import AccuracyComparison
+from suite.analysis.statistics.changes import Speedup
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.sequential import launches_needed
-from suite.analysis.statistics.speedups import Speedup
 from suite.report.format.names import count, framework, number, times, workload
 from suite.report.format.text import capital
 from suite.report.tables.frame import Table

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from suite.analysis.bottlenecks.causes import NAMED, UNKNOWN, Cause, Causes
-from suite.analysis.bottlenecks.costs import AGREES
+from suite.analysis.bottlenecks.causes import AGREES, NAMED, UNKNOWN, Cause, Causes
 from suite.analysis.findings import ExplainedPair
 from suite.analysis.rows.blocks import flags_of
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row
