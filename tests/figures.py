@@ -53,9 +53,18 @@ ATTRIBUTES = {"n": "blocks", "none": "reason", "to_decide": "blocks_to_decide", 
 COMMUNICATION = {"value": "share", "n": "launches", "verdict": "bound"}
 #: Columns of a training that are no figures, or the row itself.
 NOT_OF_TRAINING = {
-    "run", "cell", "workload", "size", "framework", "precision", "recipe", "identity", "flags", "machine",
-}  # fmt: skip
-#: Of the A/A control.
+    "run",
+    "cell",
+    "workload",
+    "size",
+    "framework",
+    "precision",
+    "recipe",
+    "identity",
+    "flags",
+    "machine",
+}
+#: Parts that a control and an explained pair have not.
 OTHERS = "n p tests to_decide alone_low alone_high probably base"
 #: So that costs have figures.
 PRICES = Prices(2.0, 0.3)
@@ -232,7 +241,7 @@ def _compare_runs(launches: Sequence[Launch]) -> dict[str, Fields]:
         tested, obstacles = changes(launches)
     except LoadError:
         return {"changes": {"refused": 1}}
-    found = {f"changed {each.cell.id}": _clean(ratio=_estimate(each.ratio, "n")) for each in tested}
+    found = {f"changed {each.cell.id}": _clean(ratio=_estimate(each.ratio, "n tests")) for each in tested}
     return found | {"changes": _clean(tested=len(tested), obstacles=len(obstacles))}
 
 

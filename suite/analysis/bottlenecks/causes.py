@@ -1,7 +1,9 @@
-"""Why one row's step takes longer than another's: the differences of their categories, largest first.
+"""What a step costs by category, and why one row's takes longer than another's: the differences, largest first.
 
-With at least `statistics.LEAST` blocks in which both were profiled, each difference has a 95 % interval (Student's t on
-the differences within blocks) and a p-value, after Holm's correction over the categories of the pair.
+A profiled step takes longer than a timed one, so the times of each profile are scaled to the timed step of its launch:
+on a CPU as if everything had slowed alike, on a GPU what the host does alone (`Profile.slowdown_of`). With at least
+`statistics.LEAST` blocks in which both were profiled, each difference has a 95 % interval (Student's t on the
+differences within blocks) and a p-value, after Holm's correction over the categories of the pair.
 """
 
 from __future__ import annotations

@@ -109,17 +109,16 @@ class Trace:
 
 def trace(row: Row) -> Trace | None:
     record = pick_launch(row.ok)
-    return Trace(row, record.block, lines_of(record), spans_of(record)) if record else None
+    if not record:
+        return None
+    spans = {name: phase.spans for name, phase in record.phases.items() if phase.spans}
+    return Trace(row, record.block, lines_of(record), spans)
 
 
 def pick_launch(launches: Iterable[Record]) -> Record | None:
     """Of those with timelines the one with the median throughput (the slower of the middle two)."""
     recorded = sorted(filter(has_lines, launches), key=lambda record: record.samples_per_s or 0.0)
     return recorded[(len(recorded) - 1) // 2] if recorded else None
-
-
-def spans_of(record: Record) -> dict[str, Spans]:
-    return {name: phase.spans for name, phase in record.phases.items() if phase.spans}
 
 
 def lines_of(record: Record) -> dict[str, Line]:
@@ -130,21 +129,12 @@ def lines_of(record: Record) -> dict[str, Line]:
 
 def until_the_end(whole: Trace) -> Trace:
     """The same trace up to shortly after its last measured window, or as it is if it has none."""
-    return replace(whole, lines=cut_after_spans(whole.lines, whole.spans))
-
-
-def cut_after_spans(lines: dict[str, Line], spans: Mapping[str, Spans]) -> dict[str, Line]:
-    """The lines up to shortly after the last of these spans; as they are without any."""
-    if not spans:
-        return lines
-    end_s = max(end for each in spans.values() for _, end in each) + AFTER_S
-    cut = {name: _cut(line, end_s) for name, line in lines.items()}
-    return {name: line for name, line in cut.items() if line.at_s}
-
-
-def _cut(line: Line, end_s: float) -> Line:
-    kept = sum(at <= end_s for at in line.at_s)
-    return Line(line.at_s[:kept], line.values[:kept])
+    if not whole.spans:
+        return whole
+    end_s = max(end for each in whole.spans.values() for _, end in each) + AFTER_S
+    counts = {name: sum(at <= end_s for at in line.at_s) for name, line in whole.lines.items()}
+    cut = {name: Line(line.at_s[: counts[name]], line.values[: counts[name]]) for name, line in whole.lines.items()}
+    return replace(whole, lines={name: line for name, line in cut.items() if counts[name]})
 
 
 def has_lines(record: Record) -> bool:

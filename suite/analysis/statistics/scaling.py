@@ -4,6 +4,9 @@
 global batch: the same training, with less work for each device. The *speed-up* is the throughput over that of one
 device (or of the fewest), and the *efficiency* the speed-up over the number of devices. A speed-up is tested against 1,
 which means that further devices bring nothing; an efficiency against 1, which means that none of them is lost.
+
+A cell with several devices is also measured without communication (`local`). What a step takes longer with it is what
+the exchange of gradients costs, since what overlaps with compute costs nothing.
 """
 
 from __future__ import annotations
