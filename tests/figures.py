@@ -53,20 +53,10 @@ ATTRIBUTES = {"n": "blocks", "none": "reason", "to_decide": "blocks_to_decide", 
 COMMUNICATION = {"value": "share", "n": "launches", "verdict": "bound"}
 #: Columns of a training that are no figures, or the row itself.
 NOT_OF_TRAINING = {
-    "run",
-    "cell",
-    "workload",
-    "size",
-    "framework",
-    "precision",
-    "recipe",
-    "identity",
-    "flags",
-    "machine",
-}
-#: Parts that a control and an explained pair have not.
+    "run", "cell", "workload", "size", "framework", "precision", "recipe", "identity", "flags", "machine",
+}  # fmt: skip
+#: Parts that a control and an explained pair have not; and prices, so that costs have figures.
 OTHERS = "n p tests to_decide alone_low alone_high probably base"
-#: So that costs have figures.
 PRICES = Prices(2.0, 0.3)
 
 
@@ -141,7 +131,6 @@ def _of_cell(made: Any, row: Any, cell: Any) -> Fields:
 
 
 def _of_findings(made: Any, place: str) -> dict[str, Fields]:
-    """What a table of frameworks finds besides its cells."""
     found, findings = {}, made.findings
     for contest in findings.contests:
         found |= _contest(contest, place)
