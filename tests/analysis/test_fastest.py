@@ -22,6 +22,7 @@ from tests import records
 from tests.drawn import panels, said
 from tests.records import replace
 from tests.shown import in_markdown, terminal
+from tests.studies import answers
 
 #: Small differences from block to block, not all alike.
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015)
@@ -238,3 +239,14 @@ def test_one_sign_means_the_same_in_the_terminal_in_markdown_and_in_plots() -> N
     few = records.only(three(n=3))
     assert "*" not in said(throughput(few))
     assert "**" not in in_markdown(few)
+
+
+@pytest.mark.parametrize("modes", [answers.ONE_MODE, answers.MODES], ids=["one mode", "two modes"])
+def test_an_answer_is_seldom_wrong_thanks_to_one_correction_over_all_its_tests(modes: dict[str, int]) -> None:
+    apart, together = answers.wrong(modes, 300)
+    assert together <= 0.06, "5 %, and what 300 draws may add"
+    assert apart > together, "which is why they are corrected together"
+
+
+def test_the_fastest_of_several_equal_modes_is_about_one_percent_too_fast() -> None:
+    assert 0.005 < answers.bias(2) < answers.bias(3) < 0.011

@@ -16,7 +16,6 @@ from suite.report.tables.curves import consumptions, unbeaten
 from tests import records
 from tests.drawn import said, traces
 from tests.records import only, timed, watched
-from tests.studies import answers
 
 
 def test_the_front_holds_what_no_other_cell_beats() -> None:
@@ -111,14 +110,3 @@ def test_a_timeline_of_hundreds_of_cells_says_how_many_it_leaves_out() -> None:
 def test_scales_end_on_round_numbers() -> None:
     values = [0.0, 0.021, 1.0, 1.4, 2.1, 9.9, 480.0, 1000.0]
     assert [round_up(value) for value in values] == pytest.approx([1.0, 0.03, 1.0, 1.5, 3.0, 10.0, 500.0, 1000.0])
-
-
-@pytest.mark.parametrize("modes", [answers.ONE_MODE, answers.MODES], ids=["one mode", "two modes"])
-def test_an_answer_is_seldom_wrong_thanks_to_one_correction_over_all_its_tests(modes: dict[str, int]) -> None:
-    apart, together = answers.wrong(modes, 300)
-    assert together <= 0.06, "5 %, and what 300 draws may add"
-    assert apart > together, "which is why they are corrected together"
-
-
-def test_the_fastest_of_several_equal_modes_is_about_one_percent_too_fast() -> None:
-    assert 0.005 < answers.bias(2) < answers.bias(3) < 0.011

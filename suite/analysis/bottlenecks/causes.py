@@ -213,10 +213,9 @@ def causes(row: Costs, other: Costs) -> Causes:
         share = (seconds - other_seconds) / difference if difference else 0.0
         low, high, p = tests.get(name, (None, None, None))
         reasons = find_known_causes(parts[0], slower, faster) if share >= AGAINST else ()
-        cited = tuple(Reason(each.name, each.words, each.source) for each in reasons)
         calls = _sum(row.calls, parts), _sum(other.calls, parts)
         operation = clean(largest.name, 80) if largest else ""
-        found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, cited))
+        found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, reasons))
     ordered = sorted(found, key=lambda cause: -cause.share)
     positive = math.fsum(max(cause.share, 0.0) for cause in found)
     least = {"other": UNKNOWN}

@@ -6,9 +6,9 @@ A cause is a likely reason, not a measured one, and is mentioned beside a catego
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from suite.analysis.bottlenecks.causes import Costs
@@ -28,12 +28,8 @@ class Reason:
     source: str
 
 
-@dataclass(frozen=True)
-class Known:
-    """A cause: what it is, the categories that it makes longer, its evidence, and when it applies.
-
-    ``holds`` gets the costs of the slower and of the faster row. ``source`` is a page of this repository or an address.
-    """
+class Known(NamedTuple):
+    """A cause, the categories that it makes longer, its source, and whether it holds for a slower and a faster row."""
 
     name: str
     words: str
@@ -42,9 +38,10 @@ class Known:
     holds: Callable[[Costs, Costs], bool]
 
 
-def find_known_causes(category: str, slower: Costs, faster: Costs) -> Iterator[Known]:
+def find_known_causes(category: str, slower: Costs, faster: Costs) -> tuple[Reason, ...]:
     """The known causes that make this category of the slower row longer."""
-    return (each for each in KNOWN if category in each.categories and each.holds(slower, faster))
+    holding = (each for each in KNOWN if category in each.categories and each.holds(slower, faster))
+    return tuple(Reason(each.name, each.words, each.source) for each in holding)
 
 
 def _xla(costs: Costs) -> bool:
