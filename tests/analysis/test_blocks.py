@@ -9,7 +9,6 @@ import pytest
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.blocks import why_unplanned
-from suite.analysis.rows.groups import group
 from suite.analysis.statistics.accuracy import compare_accuracies
 from suite.analysis.statistics.changes import changes
 from suite.analysis.statistics.fastest import find_best
@@ -21,6 +20,7 @@ from suite.record.record import Record
 from suite.report.tables.frame import Table, table
 from tests import records
 from tests.records import replace
+from tests.shown import grouped
 from tests.studies.looks import share
 
 
@@ -65,7 +65,7 @@ def test_a_row_whose_launches_found_several_batches_has_no_ratio() -> None:
         )
         for each in records.launches(["pytorch", "jax"], batch=64)
     ]
-    (found,) = group([Launch(each, "run-a", "a.json") for each in held])
+    found = grouped(held)
     assert "had several batches (448, 512)" in list(table(found).frame["ratio_reason"])[1]
 
 
@@ -79,7 +79,7 @@ def test_no_row_is_best_by_launches_of_another_day() -> None:
         for each in held
     ]
     for launches, marked in ((held, 1), (late, 0)):
-        (found,) = group([Launch(each, "run-a", "a.json") for each in launches])
+        found = grouped(launches)
         best = find_best(
             found, verdicts({row.key: row.ok for row in found.rows}), lambda record: record.samples_per_s, more=True
         )
@@ -93,7 +93,7 @@ def on(record: Record, host: str, cpu: str = "AMD EPYC 7R13") -> Record:
 
 
 def compared(held: list[Record]) -> Table:
-    (found,) = group([Launch(record, str(record.run["id"]), "file.json") for record in held], "framework")
+    found = grouped(held)
     return table(found)
 
 
@@ -203,7 +203,7 @@ def test_seeds_that_were_added_after_a_test_are_not_tested() -> None:
                 held.append(
                     replace(made, cell=made.cell.but(framework=name, compile=""), launch=block, course=course, run=run)
                 )
-        (found,) = group([Launch(each, "run-a", "") for each in held])
+        found = grouped(held)
         return set(compare_accuracies(found, "pytorch").frame["verdict"]) - {""}
 
     assert verdicts(3, 3, 3) == {"higher"}

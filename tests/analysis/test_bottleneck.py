@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from suite.analysis.bottlenecks.bottleneck import Bottleneck, advice, bottleneck, symptoms
-from suite.analysis.records.load import Launch
-from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.metrics import Prices, metrics
 from suite.plan.cell import AUTO, Cell, Loader
 from suite.record.parts.profile import Gaps
@@ -18,7 +16,7 @@ from suite.report.tables.frame import table
 from tests import records
 from tests.profiles import profile, profiled, with_gaps
 from tests.records import replace
-from tests.shown import terminal
+from tests.shown import grouped, terminal
 
 CELL = Cell("imdb_lstm", "pytorch", batch=32)
 
@@ -36,18 +34,13 @@ def repeated(*found: Record, n: int = 3) -> list[Record]:
     return [replace(record, launch=launch) for record in found for launch in range(n)]
 
 
-def grouped(*found: Record) -> Group:
-    (one,) = group([Launch(record, "run", "file") for record in found])
-    return one
-
-
 def verdict(*found: Record, n: int = 3) -> Any:
     """Of the first one's row and what is advised against it, from ``n`` launches of each that are alike."""
     return judged(*repeated(*found, n=n))
 
 
 def judged(*found: Record) -> Any:
-    one = grouped(*found)
+    one = grouped(found)
     row = next(row for row in one.rows if row.cell == found[0].cell)
     held = bottleneck(row, one)
     return held, advice(row, one, held)
@@ -190,7 +183,7 @@ def gpu_seen(busy: float, cores: float, peak: float) -> Record:
     ],
 )
 def test_the_classic_symptoms_are_named(busy: float, cores: float, peak: float, words: str) -> None:
-    found = symptoms((row := grouped(gpu_seen(busy, cores, peak)).rows[0]), metrics(row))
+    found = symptoms((row := grouped([gpu_seen(busy, cores, peak)]).rows[0]), metrics(row))
     assert "; ".join(found).startswith(words)
     assert bool(found) == bool(words)
 
@@ -198,12 +191,12 @@ def test_the_classic_symptoms_are_named(busy: float, cores: float, peak: float, 
 @pytest.mark.parametrize("machine", [None, "x", {"cores": "eight"}])
 def test_without_a_number_of_cores_the_gpu_s_is_named_alone(machine: object) -> None:
     record = replace(gpu_seen(40, 7.5, 0.5), environment={"machine": machine})
-    row = grouped(record).rows[0]
+    row = grouped([record]).rows[0]
     assert symptoms(row, metrics(row)) == ["the GPU is busy 40 % of the time"]
 
 
 def test_a_million_samples_have_a_price_where_all_that_it_takes_is_known() -> None:
-    made = table(grouped(gpu_seen(95, 1, 0.5)), "pytorch", Prices(hour=3.6, kwh=0.36)).frame.iloc[0]
+    made = table(grouped([gpu_seen(95, 1, 0.5)]), "pytorch", Prices(hour=3.6, kwh=0.36)).frame.iloc[0]
     assert made["cost_per_million_samples"] == pytest.approx(1e6 / 3200 / 1000 + 0.05)
     assert Prices(kwh=0.36).of_a_million(100.0, None) is None
     assert Prices().of_a_million(100.0, 1.0) is None
@@ -217,22 +210,22 @@ def test_utilisation_is_of_the_best_peak_that_any_framework_measured() -> None:
         )
         for framework, peak in (("pytorch", 1e11), ("jax", 4e10))
     ]  # fmt: skip
-    made = table(grouped(*found), "pytorch").frame
+    made = table(grouped(found), "pytorch").frame
     assert made["model_flops_utilisation"].tolist() == pytest.approx([3200 * 1e7 / 1e11] * 2)
-    assert table(grouped(ran(CELL, 10, 10, 1)), "pytorch").frame["model_flops_utilisation"].isna().all()
+    assert table(grouped([ran(CELL, 10, 10, 1)]), "pytorch").frame["model_flops_utilisation"].isna().all()
 
 
 def test_the_second_table_has_the_columns_that_were_read_and_no_others() -> None:
-    text = terminal(table(grouped(gpu_seen(40, 7.5, 0.12)), "pytorch"))
+    text = terminal(table(grouped([gpu_seen(40, 7.5, 0.12)]), "pytorch"))
     assert "busy %" in text
     assert "mJ per" in text
     assert "occu-" not in text, "nobody read the SM's occupancy"
     assert "Underused: pytorch: the GPU is busy 40 % of the time, while the CPU is full" in " ".join(text.split())
-    assert "busy %" not in terminal(table(grouped(ran(CELL, 10, 10, 1)), "pytorch"))
+    assert "busy %" not in terminal(table(grouped([ran(CELL, 10, 10, 1)]), "pytorch"))
 
 
 def limit_of(held: Sequence[Record]) -> Bottleneck:
-    (one,) = group([Launch(each, "run-a", "a.json") for each in held])
+    one = grouped(held)
     return bottleneck(one.rows[0], one)
 
 

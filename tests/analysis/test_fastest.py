@@ -21,7 +21,7 @@ from suite.report.text import fastest
 from tests import records
 from tests.drawn import panels, said
 from tests.records import replace
-from tests.shown import in_markdown, terminal
+from tests.shown import grouped, in_markdown, terminal
 from tests.studies import answers
 
 #: Small differences from block to block, not all alike.
@@ -29,7 +29,7 @@ NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015)
 
 
 def contested(held: Sequence[Record]) -> list[FastestBySetting]:
-    (one,) = group([Launch(each, str(each.run["id"]), "file") for each in held])
+    one = grouped(held)
     identities = verdicts({row.key: row.ok for row in one.rows})
     return find_fastest(one, identities)
 
@@ -124,7 +124,7 @@ def test_a_card_does_not_put_untested_settings_among_the_fastest() -> None:
 def test_ratios_keep_the_p_value_of_their_own_test_also_where_rows_share_no_blocks() -> None:
     ours, theirs = noisy(1.0), noisy(1.1, turn=1)
     held = [*blocks({"pytorch": ours}, run={"id": "a"}), *blocks({"jax": theirs}, run={"id": "b"})]
-    (one,) = group([Launch(each, str(each.run["id"]), "file") for each in held], across=True)
+    one = grouped(held, across=True)
     formed = ratios(one, "pytorch", verdicts({row.key: row.ok for row in one.rows}))
     (raw,) = [ratio.raw for ratio in formed.values() if ratio.raw is not None]
     assert raw == pytest.approx(statistics.welch([1 / x for x in theirs], [1 / x for x in ours]).p)

@@ -11,8 +11,7 @@ import pytest
 
 from suite.analysis import findings
 from suite.analysis.identity.verdicts import verdicts
-from suite.analysis.records.load import Launch
-from suite.analysis.rows.groups import Group, group
+from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import NONE
 from suite.analysis.statistics.changes import Speedup, Step, find_speedups, release_lines
 from suite.record.record import Record
@@ -21,6 +20,7 @@ from suite.report.tables.releases import views
 from suite.report.text.answer import answer
 from suite.report.text.changes import along, best_setting, training_time
 from tests import records
+from tests.shown import grouped
 
 #: Small differences from block to block.
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015)
@@ -32,7 +32,7 @@ def steps(framework: str, step_s: float, n: int = 6, turn: int = 0, **changes: o
 
 
 def found(held: Sequence[Record], by: str = "framework") -> tuple[Group, list[Speedup]]:
-    (one,) = group([Launch(each, "run-a", "file") for each in held], by)
+    one = grouped(held, by)
     return one, find_speedups(one, verdicts({row.key: row.ok for row in one.rows}))
 
 
@@ -100,13 +100,8 @@ def measured(speeds: dict[str, float], n: int = 6, framework: str = "jax") -> li
     return held
 
 
-def grouped(held: list[Record], by: str = "release") -> Group:
-    (only,) = group([Launch(each, "run-a", "a.json") for each in held], by=by)
-    return only
-
-
 def line_of(held: list[Record]) -> tuple[Step, ...]:
-    of = grouped(held)
+    of = grouped(held, "release")
     (line,) = release_lines(of, verdicts({row.key: row.ok for row in of.rows}))
     return line
 
@@ -132,13 +127,15 @@ def test_all_tests_of_a_line_are_corrected_together() -> None:
 
 def test_releases_of_one_framework_are_proved_to_compute_the_same() -> None:
     held = measured({"0.9.2": 1.0, "0.10.2": 1.0})
-    found = verdicts({row.key: row.ok for row in grouped(held).rows})
+    found = verdicts({row.key: row.ok for row in grouped(held, "release").rows})
     assert {each.kind for each in found.values()} == {"same"}
     off = held[1].identity
     assert off
     wrong = replace(off, losses=tuple(1.1 * loss for loss in off.losses))
     broken = [replace(each, identity=wrong) if each.cell.release == "0.10.2" else each for each in held]
-    assert {each.kind for each in verdicts({r.key: r.ok for r in grouped(broken).rows}).values()} == {"differs"}
+    assert {each.kind for each in verdicts({r.key: r.ok for r in grouped(broken, "release").rows}).values()} == {
+        "differs"
+    }
 
 
 def test_beside_other_frameworks_the_releases_of_one_do_not_outvote_them() -> None:
@@ -150,7 +147,7 @@ def test_beside_other_frameworks_the_releases_of_one_do_not_outvote_them() -> No
         for each in wrong
         if each.identity
     ]
-    found = verdicts({row.key: row.ok for row in grouped(held).rows})
+    found = verdicts({row.key: row.ok for row in grouped(held, "release").rows})
     assert {cell.framework for (_, cell), each in found.items() if each.kind == "differs"} == {"jax"}
 
 
@@ -163,7 +160,7 @@ def test_a_framework_enters_a_contest_with_its_fastest_release() -> None:
 def test_the_table_has_a_row_for_each_release() -> None:
     from suite.report.tables.frame import table
 
-    (view,) = views(table(grouped(measured(SPEEDS))))
+    (view,) = views(table(grouped(measured(SPEEDS), "release")))
     assert [row[1] for row in view.grid.rows] == ["0.9.2", "0.10.2", "0.11.0 (installed)", "0.12.0"]
     assert [row[6] for row in view.grid.rows] == [NONE, "equal", "slower", "equal"]
     assert "3.13" in view.grid.rows[0]
