@@ -179,7 +179,6 @@ class Causes:
 
     @property
     def alike(self) -> bool:
-        """Whether the steps take so nearly the same time that there is nothing to explain."""
         return abs(self.step_s - self.other_step_s) < ALIKE * max(self.step_s, self.other_step_s)
 
     @property

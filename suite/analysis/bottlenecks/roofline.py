@@ -54,7 +54,6 @@ class Roof:
         return Roof(self.flops_per_s / processes, self.bytes_per_s / processes)
 
     def at(self, intensity: float) -> float:
-        """The highest rate at this arithmetic intensity, in FLOP/s."""
         return min(self.flops_per_s, intensity * self.bytes_per_s)
 
 

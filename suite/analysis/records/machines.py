@@ -62,7 +62,6 @@ class Machine:
     peaks: Annotated[tuple[tuple[Word, Flops], ...], Meta(max_length=100)] = ()
 
     def processor(self, label: str = "") -> str:
-        """``AMD EPYC (family 25, model 1), 2 cores``; empty where no record says."""
         own = f"{self.cpu} ({label})" if self.cpu and label else self.cpu
         return f"{own}, {self.cores} cores" if self.cores else own
 
@@ -72,12 +71,10 @@ class Machine:
 
 
 def machine(record: Record) -> str:
-    """``AMD EPYC 7R13, 2 cores; NVIDIA H100`` from ``record.environment["machine"]``."""
     return _bare(record).name()
 
 
 def processor(record: Record) -> str:
-    """``AMD EPYC 7R13, 2 cores``; empty where the record does not say."""
     return _bare(record).processor()
 
 
@@ -143,7 +140,6 @@ def rate(flops_per_s: float) -> str:
 
 
 def read_facts(record: Record) -> Facts:
-    """What the processor says of itself; empty in older records."""
     hardware = _hardware(record)
     return tuple((name, _text(hardware[name])) for name in FACTS if name in hardware)
 
@@ -183,10 +179,7 @@ def _number(value: object) -> float:
 
 
 def distinguish(machines: Iterable[Machine]) -> dict[Machine, str]:
-    """A label for each machine, one for those that are the same; empty where a name is that of one machine only.
-
-    Peaks may differ a little more from run to run, so each joins those that are all the same as it, the oldest first.
-    """
+    """A label for each machine, one for those that are the same; empty where a name is that of one machine only."""
     by_name: dict[str, list[list[Machine]]] = {}
     for each in sorted(set(machines), key=lambda one: (one.run, one.facts, one.peaks)):
         groups = by_name.setdefault(each.name(), [])

@@ -79,7 +79,6 @@ def keep_shown(metrics: dict[str, Any], place: Place) -> dict[str, Any]:
 
 
 def sources(metrics: Mapping[str, Any]) -> tuple[tuple[Mapping[str, Any], Collection[str]], ...]:
-    """The host's readings and the first GPU's, and the names of their lines; empty readings where there are none."""
     gpus = metrics.get("gpus")
     first = gpus[0] if isinstance(gpus, list) and gpus else None
     host = metrics.get("host")
@@ -90,7 +89,6 @@ def sources(metrics: Mapping[str, Any]) -> tuple[tuple[Mapping[str, Any], Collec
 
 
 def place_of(metrics: Mapping[str, Any]) -> Place | None:
-    """Where the lines are, if they are still in a file."""
     places = (source.get("timeline") for source, _ in sources(metrics))
     return next((place for place in places if isinstance(place, Place)), None)
 

@@ -53,7 +53,6 @@ OVERFLOWS, GROWTH_STEPS = 16, 2000
 
 
 def check_windows(record: Record) -> Iterator[str]:
-    """As many windows as planned, long enough, all alike, and as many steps in each as warming up ended with."""
     plan = record.run.get("plan")
     planned = plan.get("windows") if isinstance(plan, dict) else None
     least_s = positive(plan.get("min_window_s")) if isinstance(plan, dict) else None

@@ -95,10 +95,7 @@ LOST_MOST = 1 / 3
 
 
 def select_counting(records: Iterable[Record]) -> list[Record]:
-    """The successful launches that figures and tests are made of, by block: all, if every one was disturbed.
-
-    A training to its end keeps all its launches, since its accuracy does not depend on the load.
-    """
+    """The successful launches that figures and tests are made of, by block: all, if every one was disturbed."""
     ok = sorted((each for each in records if each.outcome.ok), key=lambda record: (record.block, record.launch))
     quiet = [record for record in ok if record.cell.recipe or not is_disturbed(record)]
     return quiet or ok

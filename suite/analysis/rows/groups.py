@@ -89,7 +89,6 @@ class Row:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether no launch was undisturbed, so that nothing can be said of the row."""
         return not self.cell.recipe and bool(self.ok) and all(map(is_disturbed, self.ok))
 
     @cached_property
@@ -132,7 +131,6 @@ class Row:
 
     @property
     def machine(self) -> str:
-        """Processor, cores and GPUs that the launches ran on; empty if no record names them."""
         return "; ".join(self.machines)
 
 
@@ -169,7 +167,6 @@ class Group:
 
     @property
     def constant(self) -> str:
-        """The settings that all rows share, in words."""
         names = [name for name in SETTINGS if name not in ON_DEMAND and name not in self.varying]
         values = {name: SETTINGS[name](self.rows[0]) for name in names}
         words = [fill(WORDS[name], value) for name, value in values.items() if value != DEFAULTS.get(name)]

@@ -148,11 +148,9 @@ class Race:
 
     @property
     def launched_once(self) -> list[Cell]:
-        """The cells that ran before a whole block was done, the best first; they show nothing of the others."""
         return [] if self.blocks else [cell for cell in self.ranked if cell in self.records]
 
     def beyond(self, cell: Cell) -> str:
-        """The first limit that the mean of a cell's launches is beyond; empty if there is none."""
         for limit in self.question.limits:
             logs = self.logs(cell, limit.name)
             if len(logs) and mean(logs) < score(limit.value, limit.name):
@@ -174,7 +172,6 @@ class Race:
 def table(
     cells: Sequence[Cell], records: Mapping[Cell, Mapping[int, Record]], question: Question, name: str, blocks: int
 ) -> Scores:
-    """The scores of a quantity (blocks, cells); NaN where there is none."""
     scores = np.full((blocks, len(cells)), np.nan)
     for at, cell in enumerate(cells):
         for block, record in records.get(cell, {}).items():

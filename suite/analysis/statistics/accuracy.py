@@ -106,7 +106,6 @@ def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
 
 
 def training_histories(row: Row, target: float | None = None) -> list[TrainingHistory]:
-    """The training courses of the successful launches, by seed; timed to ``target`` if given, else to their own."""
     recorded = [record.course for record in row.ok if record.course]
     return recorded if target is None else [replace(course, target=target) for course in recorded]
 

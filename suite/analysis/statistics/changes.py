@@ -64,7 +64,6 @@ class Step:
 
 
 def find_speedups(group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN) -> list[Speedup]:
-    """The gains along every setting that varies within a framework, with the figures of ``compare --by AXIS``."""
     found: list[Speedup] = []
     for along in (replace(group, by=name) for name in AXES_OF_GAINS if name in group.varying):
         at = base(AXES[along.by], group.rows, None)
@@ -112,7 +111,6 @@ def release_lines(
 
 
 def place_of(row: Row) -> tuple[object, ...]:
-    """Sorts rows by their release; those that name none come last."""
     match = re.match(VERSION, release_of(row))
     return (0, version_key(match[0])) if match else (1,)
 
@@ -129,7 +127,6 @@ class Change:
     ratio: Paired
 
     def slower(self, threshold: float) -> bool:
-        """Whether it is significantly slower by more than this share, so that noise rarely fails a build."""
         return self.ratio.p < LEVEL and self.ratio.high < 1 - threshold
 
     def __str__(self) -> str:

@@ -64,7 +64,6 @@ class FastestBySetting:
 
     @property
     def tie(self) -> str:
-        """How the leaders tie; empty if there is only one."""
         gaps = [self.gap(*pair) for pair in combinations(self.leaders, 2)]
         if not gaps:
             return ""
@@ -76,7 +75,6 @@ class FastestBySetting:
 
     @property
     def decided_pairs(self) -> list[tuple[str, str]]:
-        """The pairs of leaders of which the first is decidedly faster."""
         return [pair for pair in permutations(self.leaders, 2) if self.gap(*pair).verdict == "faster"]
 
     @property
@@ -117,11 +115,7 @@ def find_fastest(
 
 
 def order_rows(contest: FastestBySetting) -> FastestBySetting:
-    """The same contest with its rows in order: decidedly faster before slower, otherwise by their median throughput.
-
-    A median is over all launches of a row, a gap over the blocks that two rows share, and so they may disagree. Where
-    nothing was tested, the row that was faster in the shared blocks goes first.
-    """
+    """The same contest with its rows in order: decidedly faster before slower, otherwise by their median throughput."""
     left = sorted(contest.rows, key=rate, reverse=True)
     rows: list[Row] = []
     while left:
@@ -178,7 +172,6 @@ def find_best(
     worse = "slower" if more else "faster"
 
     def find_beaten(compared: Iterable[tuple[Row, Row]]) -> tuple[set[RowKey], set[RowKey]]:
-        """The rows that were tested, and those that are decidedly worse than the other of a pair."""
         wanted = {(row.key, other.key): Pair(row, other, read=value) for row, other in compared}
         words = {
             key: ratio.verdict

@@ -62,7 +62,6 @@ def questions(group: Group, verdicts: Mapping[RowKey, Verdict]) -> Iterator[tupl
 
 
 def entered(group: Group) -> dict[Setting, list[Row]]:
-    """The successful rows of each setting, whose frameworks are compared with each other."""
     names = [name for name in group.varying if name not in OF_A_FRAMEWORK]
     found: dict[Setting, list[Row]] = {}
     for row in group.rows:
@@ -155,7 +154,6 @@ def ratios(
 
 
 def known_ratios(group: Group, at: Base, formed: Mapping[RowKey, Estimate]) -> Known:
-    """The ratios of a table to the base ``at``, by the pairs that they are of."""
     return {
         (row.key, other.key): formed[row.key]
         for row, other in counterparts(group, at)

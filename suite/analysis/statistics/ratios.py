@@ -42,7 +42,6 @@ class Pair:
 
     @property
     def baseline(self) -> str:
-        """The row that the other is compared with, in words."""
         same = self.other.run == self.row.run
         return self.other.cell.id if same else f"{self.other.cell.id} of run {self.other.run}"
 
@@ -122,7 +121,6 @@ def counterparts(group: Group, at: Base) -> list[tuple[Row, Row]]:
 
 
 def missing(row: Row, group: Group, at: Base) -> str:
-    """Which cell at the base would be needed for a ratio, in words."""
     shared = "settings" if group.across else "settings and run"
     if at.axis.name == "framework":
         return f"no cell of {at} with the same data, spec, precision, {shared}"

@@ -99,7 +99,6 @@ def apart(row: Row, one: Row) -> statistics.Paired | None:
 
 
 def exchange(row: Row) -> Exchange:
-    """How the processes of a row worked together, from its launches' ``ranks``."""
     ranks = [record.ranks for record in row.ok if record.ranks]
     sums = [each.allreduce for each in ranks if each.allreduce]
     return Exchange(
