@@ -18,17 +18,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from suite.analysis.accuracy.comparison import compare_accuracies, epochs, trains_to_the_end
 from suite.analysis.bottlenecks.roofline import roofline
 from suite.analysis.records.load import Launch, LoadError, load
 from suite.analysis.rows.axes import AXES
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.metrics import Prices
-from suite.analysis.scaling.time_to_accuracy import find_time_speedups
 from suite.analysis.search.effects import effects
 from suite.analysis.search.elimination import race
+from suite.analysis.statistics.accuracy import compare_accuracies, epochs, trains_to_the_end
+from suite.analysis.statistics.changes import changes
 from suite.analysis.statistics.multiple_testing import standing
-from suite.analysis.statistics.regress import changes
+from suite.analysis.statistics.scaling import find_time_speedups
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.objective import Question
 from suite.record.record import Record
@@ -54,7 +54,8 @@ COMMUNICATION = {"value": "share", "n": "launches", "verdict": "bound"}
 NOT_OF_TRAINING = {
     "run", "cell", "workload", "size", "framework", "precision", "recipe", "identity", "flags", "machine",
 }  # fmt: skip
-#: So that costs have figures.
+#: Parts that a control and an explained pair have not; and prices, so that costs have figures.
+OTHERS = "n p tests to_decide alone_low alone_high probably base"
 PRICES = Prices(2.0, 0.3)
 
 
@@ -120,7 +121,7 @@ def _of_cell(made: Any, row: Any, cell: Any) -> Fields:
         rate=_estimate(cell.samples_per_s, value="median"), step_ms=_estimate(cell.step_ms, value="median"),
         bottleneck=_estimate(cell.bottleneck, value="loading", verdict="kind"),
         remedy=[tuple(map(float, gain)) for gain in gains],
-        identity=_take(cell.identity, "kind losses updates provisional"), control=_estimate(cell.control),
+        identity=_take(cell.identity, "kind losses updates provisional"), control=_estimate(cell.control, OTHERS),
         control_n=next((len(each.ratios) for each in made.controls if each.row is row), None),
         devices=_take(devices, "global_batch threads_per_device allreduce_of_peak"),
         efficiency=_estimate(devices.efficiency), communication=_estimate(devices.communication, **COMMUNICATION),
@@ -129,7 +130,6 @@ def _of_cell(made: Any, row: Any, cell: Any) -> Fields:
 
 
 def _of_findings(made: Any, place: str) -> dict[str, Fields]:
-    """What a table of frameworks finds besides its cells."""
     found, findings = {}, made.findings
     for contest in findings.contests:
         found |= _contest(contest, place)
@@ -182,7 +182,7 @@ def _profiles(made: Any) -> Iterator[tuple[str, Fields]]:
 def _pair(pair: Any) -> Fields:
     """What makes the steps of two rows differ."""
     causes = pair.causes
-    found = _clean(ratio=_estimate(pair), lacking=len(pair.lacking) or None)
+    found = _clean(ratio=_estimate(pair.ratio, f"{OTHERS[2:]} caveat"), lacking=len(pair.lacking) or None)
     if not causes:
         return found
     parts = {
@@ -229,7 +229,7 @@ def _compare_runs(launches: Sequence[Launch]) -> dict[str, Fields]:
         tested, obstacles = changes(launches)
     except LoadError:
         return {"changes": {"refused": 1}}
-    found = {f"changed {each.cell.id}": _clean(ratio=_estimate(each, value="ratio")) for each in tested}
+    found = {f"changed {each.cell.id}": _clean(ratio=_estimate(each.ratio, "n tests")) for each in tested}
     return found | {"changes": _clean(tested=len(tested), obstacles=len(obstacles))}
 
 

@@ -72,7 +72,7 @@ ROOMS = {
 #: Rooms inside of the largest ones, from the ground up: each imports only from those before it, and from itself.
 FLOORS = {
     "analysis": (
-        "records", "rows", "identity", "statistics", "scaling", "accuracy", "bottlenecks", "search",
+        "records", "rows", "identity", "statistics", "bottlenecks", "search",
     ),
     "report": ("format", "tables", "text", "plots", "screen", "json", "html"),
     "worker": ("distributed", "launch", "evidence"),

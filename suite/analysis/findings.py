@@ -1,22 +1,81 @@
-"""What the tests of a group say. Each finding is made once, when an output first asks for it."""
+"""What the tests of a group say, each finding made once, and the pairs of rows that profiles explain."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from suite.analysis.bottlenecks.explained_pairs import ComparedRows, Pair, group_by_base, pairs
+from suite.analysis.bottlenecks.causes import Causes, Costs, causes, costs
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.axes import Base
-from suite.analysis.rows.groups import Group, RowKey
+from suite.analysis.rows.groups import Group, Row, RowKey
+from suite.analysis.statistics.changes import Speedup, Step, find_speedups, find_speedups_along, release_lines
 from suite.analysis.statistics.fastest import FastestBySetting, find_fastest
+from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.multiple_testing import Known, known_ratios
-from suite.analysis.statistics.ratios import Ratio
-from suite.analysis.statistics.releases import Step, release_lines
+from suite.analysis.statistics.ratios import counterpart, counterparts
 from suite.analysis.statistics.serving import Serving, servings
-from suite.analysis.statistics.speedups import Speedup, find_speedups, find_speedups_along
 from suite.plan.measuring import MARGIN
+
+#: Verdicts that a report explains; the empty one is that of a ratio that was not tested.
+EXPLAINED = ("faster", "slower", "")
+
+
+@dataclass(frozen=True)
+class ExplainedPair:
+    """A row, the one that it is compared with, and their ratio; without both profiles, there are no causes."""
+
+    row: Row
+    other: Row
+    ratio: Estimate
+    causes: Causes | None
+    lacking: tuple[Row, ...] = ()
+
+
+@dataclass(frozen=True)
+class ComparedRows:
+    """Rows that are compared with each other, the base first, and the costs of those that have a profile."""
+
+    rows: tuple[Row, ...]
+    costs: Mapping[RowKey, Costs]
+
+
+def pairs(
+    group: Group, at: Base, formed: Mapping[RowKey, Estimate], contests: Iterable[FastestBySetting] = ()
+) -> list[ExplainedPair]:
+    """Each row with its ratio to the base, then the other pairs of the fastest rows in these contests."""
+    every = [(row, other, formed[row.key]) for row, other in counterparts(group, at) if other is not row]
+    for contest in contests:
+        rows = {row.cell.framework: row for row in contest.rows}
+        every += [(rows[second], rows[first], gap.reverse) for (first, second), gap in contest.gaps.items()]
+    found: dict[frozenset[RowKey], ExplainedPair] = {}
+    known = _costs(group)
+    for row, other, ratio in every:
+        if (keys := frozenset((row.key, other.key))) not in found and ratio.value:
+            sides = known.get(row.key), known.get(other.key)
+            lacking = tuple(each for each, its in zip((row, other), sides, strict=True) if not its)
+            why = causes(sides[0], sides[1]) if sides[0] and sides[1] else None
+            found[keys] = ExplainedPair(row, other, ratio, why, lacking)
+    return list(found.values())
+
+
+def group_by_base(group: Group, at: Base) -> list[ComparedRows]:
+    """The rows with a profile by what they are compared with; rows without a counterpart stand alone."""
+    known = _costs(group)
+    sets: dict[RowKey, list[Row]] = {}
+    for row in group.rows:
+        if row.key in known:
+            base = counterpart(row, group, at) or row
+            sets.setdefault(base.key, []).append(row)
+    return [
+        ComparedRows(tuple(sorted(rows, key=lambda row, key=key: row.key != key)), known)  # type: ignore[misc]
+        for key, rows in sets.items()
+    ]
+
+
+def _costs(group: Group) -> dict[RowKey, Costs]:
+    return {row.key: found for row in group.rows if (found := costs(row))}
 
 
 @dataclass(frozen=True)
@@ -25,13 +84,12 @@ class Findings:
 
     group: Group
     base: Base
-    ratios: Mapping[RowKey, Ratio]
+    ratios: Mapping[RowKey, Estimate]
     identities: Mapping[RowKey, Verdict]
     margin: float = MARGIN
 
     @cached_property
     def known(self) -> Known:
-        """The ratios by the two rows that they are of."""
         return known_ratios(self.group, self.base, self.ratios)
 
     @cached_property
@@ -50,22 +108,18 @@ class Findings:
 
     @cached_property
     def servings(self) -> dict[RowKey, Serving]:
-        """How the trained models of its rows serve, where launches measured that."""
         return servings(self.group, self.base, self.identities, self.margin)
 
     @cached_property
     def releases(self) -> list[tuple[Step, ...]]:
-        """What each release of a framework changed, where several were measured."""
         if "release" not in self.group.varying:
             return []
         return release_lines(self.group, self.identities, self.margin, self.known)
 
     @cached_property
-    def pairs(self) -> list[Pair]:
-        """Each two rows with a ratio, and what makes their steps differ."""
+    def pairs(self) -> list[ExplainedPair]:
         return pairs(self.group, self.base, self.ratios, self.contests)
 
     @cached_property
     def compared(self) -> list[ComparedRows]:
-        """The rows with a profile, by what they are compared with."""
         return group_by_base(self.group, self.base)

@@ -154,7 +154,7 @@ class Bisection:
         error, freedom = self._error(logs, 2.0)
         bound = boundaries(self.design, LEVEL)[len(logs) - self.design.first]
         mean, reach = float(np.mean(logs)), -float(special.stdtrit(freedom, bound / 2)) * error
-        return Paired(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach), p, len(logs))
+        return Paired(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach), len(logs), p=p)
 
     def _error(self, logs: Sequence[float], share: float) -> tuple[float, float]:
         """The standard error of the mean and its degrees of freedom, moderated by the decisions before."""

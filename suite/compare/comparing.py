@@ -8,12 +8,12 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from suite.analysis.accuracy.comparison import compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import REPORT, LoadError, find, load
 from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.metrics import Prices
-from suite.analysis.statistics.regress import Change, changes
+from suite.analysis.statistics.accuracy import compare_accuracies, trains_to_the_end
+from suite.analysis.statistics.changes import Change, changes
 from suite.compare import bundles
 from suite.compare.show import report_left_alone, show
 from suite.plan.cell import FRAMEWORKS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from framework_training_suite import typed
 from suite.analysis.records.load import REPORT
-from suite.analysis.rows.missing import counts
+from suite.analysis.rows.runs import counts
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.terminal import Terminal

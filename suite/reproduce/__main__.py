@@ -8,7 +8,10 @@ from pathlib import Path
 
 from suite.analysis.options import MARGIN_OPTION, RUNS, STORAGE_FOLDER
 from suite.plan.command import common
-from suite.plan.command.common import command, option
+from suite.plan.command.common import (
+    command,
+    option,
+)  # fmt: skip
 
 EPILOG = """\
 Workload, seed, windows and device are those of the stored run. Differences in the machine and in versions are listed.

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-from suite.analysis.records.hardware import SAME, compare, identify, machine
-from suite.analysis.records.machines import Machines
-from suite.analysis.rows.disturbed import select_counting
-from suite.analysis.rows.environments import describe_changes
+from suite.analysis.records.machines import SAME, Machines, compare, identify, machine
+from suite.analysis.rows.blocks import select_counting
+from suite.analysis.rows.conditions import describe_changes
 from suite.analysis.statistics.inference import verdict, welch
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import MARGIN

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.rows.disturbed import say_too_busy
+from suite.analysis.rows.blocks import say_too_busy
 from suite.monitor.background import settle
 from suite.plan import order
 from suite.plan.command import options

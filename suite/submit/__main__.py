@@ -9,8 +9,8 @@ from pathlib import Path
 
 from framework_training_suite import typed
 from suite.analysis.options import PRICE_HOUR, STORAGE_FOLDER
-from suite.analysis.records.hardware import gpus, processor
 from suite.analysis.records.load import find
+from suite.analysis.records.machines import gpus, processor
 from suite.plan.command.common import JOURNAL_FOLDER, command, option
 from suite.record.bundle import SUFFIX, BundleError, write
 from suite.record.text import clean

@@ -10,8 +10,7 @@ from statistics import median
 
 from packaging.utils import canonicalize_name
 
-from suite.analysis.records.hardware import machine
-from suite.analysis.records.machines import Machines
+from suite.analysis.records.machines import Machines, machine
 from suite.analysis.records.steps import PEAK_OF_FEW
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import within

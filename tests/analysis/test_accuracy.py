@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.analysis.accuracy.comparison import (
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
+from suite.analysis.statistics.accuracy import (
     MARGIN,
     compare_accuracies,
     difference,
@@ -17,8 +19,6 @@ from suite.analysis.accuracy.comparison import (
     trains_to_the_end,
     verdict,
 )
-from suite.analysis.records.load import Launch
-from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Phase, Record, Window
@@ -26,7 +26,7 @@ from suite.report.plots import draw
 from suite.report.plots.kinds.learning import accuracies, losses
 from suite.report.tables.accuracy import view
 from tests.records import HOSTILE, digest, failed, record, saved
-from tests.shown import in_markdown, terminal
+from tests.shown import grouped, in_markdown, terminal
 
 
 def course(final: float, seed: int = 0, count: int = 3, target: float = 0.8) -> TrainingHistory:
@@ -45,11 +45,6 @@ def trained(framework: str, seed: int, final: float, **changes: Any) -> Record:
     held: dict[str, Any] = {"phases": {"train": windows}, "course": history}
     described = made.workload | {"digest": digest("recipe")}
     return replace(made, workload=described, run=made.run | {"seed": seed}, first_step_s=None, **held)
-
-
-def grouped(records):
-    (found,) = group(Launch(each, "run-a", "file") for each in records)
-    return found
 
 
 def seeds(accuracies):

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from suite.analysis.bottlenecks.bottleneck import advice, bottleneck
-from suite.analysis.bottlenecks.underutilisation import symptoms
-from suite.analysis.records.load import Launch
-from suite.analysis.rows.groups import Group, group
+from suite.analysis.bottlenecks.bottleneck import Bottleneck, advice, bottleneck, symptoms
 from suite.analysis.rows.metrics import Prices, metrics
 from suite.plan.cell import AUTO, Cell, Loader
+from suite.record.parts.profile import Gaps
 from suite.record.record import Outcome, Phase, Record, Window
 from suite.report.tables.frame import table
 from tests import records
+from tests.profiles import profile, profiled, with_gaps
 from tests.records import replace
-from tests.shown import terminal
+from tests.shown import grouped, terminal
 
 CELL = Cell("imdb_lstm", "pytorch", batch=32)
 
@@ -34,18 +34,13 @@ def repeated(*found: Record, n: int = 3) -> list[Record]:
     return [replace(record, launch=launch) for record in found for launch in range(n)]
 
 
-def grouped(*found: Record) -> Group:
-    (one,) = group([Launch(record, "run", "file") for record in found])
-    return one
-
-
 def verdict(*found: Record, n: int = 3) -> Any:
     """Of the first one's row and what is advised against it, from ``n`` launches of each that are alike."""
     return judged(*repeated(*found, n=n))
 
 
 def judged(*found: Record) -> Any:
-    one = grouped(*found)
+    one = grouped(found)
     row = next(row for row in one.rows if row.cell == found[0].cell)
     held = bottleneck(row, one)
     return held, advice(row, one, held)
@@ -188,7 +183,7 @@ def gpu_seen(busy: float, cores: float, peak: float) -> Record:
     ],
 )
 def test_the_classic_symptoms_are_named(busy: float, cores: float, peak: float, words: str) -> None:
-    found = symptoms((row := grouped(gpu_seen(busy, cores, peak)).rows[0]), metrics(row))
+    found = symptoms((row := grouped([gpu_seen(busy, cores, peak)]).rows[0]), metrics(row))
     assert "; ".join(found).startswith(words)
     assert bool(found) == bool(words)
 
@@ -196,12 +191,12 @@ def test_the_classic_symptoms_are_named(busy: float, cores: float, peak: float, 
 @pytest.mark.parametrize("machine", [None, "x", {"cores": "eight"}])
 def test_without_a_number_of_cores_the_gpu_s_is_named_alone(machine: object) -> None:
     record = replace(gpu_seen(40, 7.5, 0.5), environment={"machine": machine})
-    row = grouped(record).rows[0]
+    row = grouped([record]).rows[0]
     assert symptoms(row, metrics(row)) == ["the GPU is busy 40 % of the time"]
 
 
 def test_a_million_samples_have_a_price_where_all_that_it_takes_is_known() -> None:
-    made = table(grouped(gpu_seen(95, 1, 0.5)), "pytorch", Prices(hour=3.6, kwh=0.36)).frame.iloc[0]
+    made = table(grouped([gpu_seen(95, 1, 0.5)]), "pytorch", Prices(hour=3.6, kwh=0.36)).frame.iloc[0]
     assert made["cost_per_million_samples"] == pytest.approx(1e6 / 3200 / 1000 + 0.05)
     assert Prices(kwh=0.36).of_a_million(100.0, None) is None
     assert Prices().of_a_million(100.0, 1.0) is None
@@ -215,15 +210,77 @@ def test_utilisation_is_of_the_best_peak_that_any_framework_measured() -> None:
         )
         for framework, peak in (("pytorch", 1e11), ("jax", 4e10))
     ]  # fmt: skip
-    made = table(grouped(*found), "pytorch").frame
+    made = table(grouped(found), "pytorch").frame
     assert made["model_flops_utilisation"].tolist() == pytest.approx([3200 * 1e7 / 1e11] * 2)
-    assert table(grouped(ran(CELL, 10, 10, 1)), "pytorch").frame["model_flops_utilisation"].isna().all()
+    assert table(grouped([ran(CELL, 10, 10, 1)]), "pytorch").frame["model_flops_utilisation"].isna().all()
 
 
 def test_the_second_table_has_the_columns_that_were_read_and_no_others() -> None:
-    text = terminal(table(grouped(gpu_seen(40, 7.5, 0.12)), "pytorch"))
+    text = terminal(table(grouped([gpu_seen(40, 7.5, 0.12)]), "pytorch"))
     assert "busy %" in text
     assert "mJ per" in text
     assert "occu-" not in text, "nobody read the SM's occupancy"
     assert "Underused: pytorch: the GPU is busy 40 % of the time, while the CPU is full" in " ".join(text.split())
-    assert "busy %" not in terminal(table(grouped(ran(CELL, 10, 10, 1)), "pytorch"))
+    assert "busy %" not in terminal(table(grouped([ran(CELL, 10, 10, 1)]), "pytorch"))
+
+
+def limit_of(held: Sequence[Record]) -> Bottleneck:
+    one = grouped(held)
+    return bottleneck(one.rows[0], one)
+
+
+def launches(batch: int, step_s: float, idle: float | None, n: int = 4) -> list[Record]:
+    made = [
+        records.timed(step_s, "pytorch", launch, batch=batch, compute_s=step_s, input_s=step_s / 100)
+        for launch in range(n)
+    ]
+    return made if idle is None else [with_gaps(profiled(each), idle) for each in made]
+
+
+@pytest.mark.parametrize(
+    ("idle", "words"),
+    [(0.6, "the profile agrees"), (0.02, "the profile does not"), (0.2, "by the profile")],
+)
+def test_gaps_back_or_refute_a_launch_bound_row(idle: float, words: str) -> None:
+    found = limit_of([*launches(32, 0.1, idle), *launches(64, 0.105, idle)])
+    assert found.kind == "launch-bound"
+    assert f"; {words}: the device had nothing to do for {idle:.0%} of the step, 20 µs between kernels" in found.detail
+
+
+@pytest.mark.parametrize(("idle", "words"), [(0.6, "the profile does not"), (0.02, "the profile agrees")])
+def test_gaps_back_or_refute_a_compute_bound_row(idle: float, words: str) -> None:
+    found = limit_of(launches(32, 0.1, idle))
+    assert found.kind == "compute-bound"
+    assert found.detail.startswith(f"{words}: ")
+
+
+def test_one_launch_is_told_too() -> None:
+    assert "one launch; by the profile: " in limit_of(launches(32, 0.1, 0.5, n=1)).detail
+
+
+def test_the_share_is_that_of_the_timed_step_not_of_the_longer_profiled_one() -> None:
+    held = [
+        replace(each, profile=replace(each.profile, step_s=0.15)) for each in launches(32, 0.1, 0.33) if each.profile
+    ]
+    assert "the profile agrees: the device had nothing to do for 0% of the step" in limit_of(held).detail
+
+
+def test_kernels_keep_their_times_and_the_host_gets_the_rest_of_the_step() -> None:
+    seconds = {"matrix product": 0.06, "element-wise": 0.02, "host and launch overhead": 0.05, "idle": 0.01}
+    on_gpu = profile(seconds, timed_s=0.1, gaps=Gaps(0.4, 2e-5))
+    shares = {name: each.seconds / on_gpu.slowdown_of(name) for name, each in on_gpu.categories.items()}
+    assert shares == pytest.approx(
+        {"matrix product": 0.06, "element-wise": 0.02, "host and launch overhead": 0.02 * 5 / 6, "idle": 0.02 / 6}
+    )
+    assert sum(shares.values()) == pytest.approx(on_gpu.timed_s)
+
+
+@pytest.mark.parametrize("gaps", [None, Gaps(0.0, 0.0)])
+def test_on_a_cpu_and_where_kernels_alone_take_longer_all_have_slowed_alike(gaps: Gaps | None) -> None:
+    seconds = {"matrix product": 0.09, "element-wise": 0.03, "host and launch overhead": 0.0}
+    made = profile(seconds, timed_s=0.1, gaps=gaps)
+    assert [made.slowdown_of(name) for name in seconds] == pytest.approx([1.2] * 3)
+
+
+def test_without_gaps_nothing_is_said() -> None:
+    assert limit_of(launches(32, 0.1, None)).detail == ""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from suite.analysis.identity.by_itself import _dropout
-from suite.analysis.identity.verdicts import Verdict
+from suite.analysis.identity.verdicts import Verdict, verdicts
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
 from suite.record.parts.evidence import Draws, Last, Scored, Trace
+from suite.record.record import Record
+from suite.report.tables.frame import table
 from tests import records
 from tests.analysis.test_identity import but, judged, kinds
 from workloads.spec import read_declaration
@@ -120,3 +125,48 @@ def test_a_transformer_alone_is_held_against_what_was_measured_at_its_layers() -
     more = layers | {"block1_attention/kernel": 0.12**0.5}
     words = "dropout spreads the input of block1_attention/kernel by 0.3464, not by 0.3179"
     assert _dropout([Draws(0.03, (0.7, 0.6), 1.0, "small", more)], "imdb_transformer") == words
+
+
+def off(record: Record, factor: float) -> Record:
+    """The record with all losses and updates off by a factor."""
+    assert record.identity
+    updates = {name: update * factor for name, update in record.identity.updates.items()}
+    losses = tuple(loss * factor for loss in record.identity.losses)
+    return replace(record, identity=replace(record.identity, losses=losses, updates=updates))
+
+
+def by_interface(held: list[Record]) -> dict[tuple[str, str], str]:
+    found = verdicts({each.cell: [each] for each in held})
+    return {(cell.framework, cell.interface): verdict.kind for cell, verdict in found.items()}
+
+
+def test_a_mistake_that_all_backends_share_does_not_outvote_the_own_loops() -> None:
+    native = records.launches(n=1)
+    wrong = [off(each, 1.02) for name in ("keras", "keras-fit") for each in records.launches(n=1, interface=name)]
+    found = by_interface([*native, *wrong])
+    assert {found[framework, "native"] for framework in ("pytorch", "tensorflow", "jax")} == {"same"}
+    assert {kind for (_, interface), kind in found.items() if interface != "native"} == {"differs"}
+
+
+def test_an_interface_is_compared_with_the_own_loop_of_its_only_framework() -> None:
+    native, keras = (records.launches(["jax"], n=1, interface=name) for name in ("native", "keras"))
+    assert set(by_interface(native).values()) == {"alone"}
+    assert set(by_interface([*native, *keras]).values()) == {"same"}
+    assert by_interface([*native, *(off(each, 1.02) for each in keras)])["jax", "keras"] == "differs"
+
+
+def test_without_own_loops_the_backends_are_held_against_each_other() -> None:
+    torch, flow, jax = records.launches(n=1, interface="keras")
+    assert set(by_interface([torch, flow, jax]).values()) == {"same"}
+    assert by_interface([torch, off(flow, 1.02), jax])["tensorflow", "keras"] == "differs"
+
+
+def test_what_comfort_costs_is_a_ratio_within_the_framework() -> None:
+    held = [*records.launches(n=6), *records.launches(n=6, interface="keras")]
+    launches = [Launch(record, str(record.run["id"]), "file.json") for record in held]
+    found = table(group(launches, "interface")[0], None)
+    assert found.baseline == "native"
+    keras = found.frame[found.frame["interface"] == "keras"]
+    assert len(keras) == 3
+    assert all(name in cell for name, cell in zip(keras["framework"], keras["ratio_baseline"], strict=True))
+    assert keras["ratio_min"].notna().all()

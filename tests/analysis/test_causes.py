@@ -8,17 +8,15 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.bottlenecks.causes import RECURRENT, Causes, causes
-from suite.analysis.bottlenecks.costs import Costs, costs
+from suite.analysis.bottlenecks.causes import RECURRENT, Causes, Costs, causes, costs
 from suite.analysis.bottlenecks.known_causes import KNOWN
-from suite.analysis.records.load import Launch
-from suite.analysis.rows.groups import group
 from suite.record.parts.profile import CATEGORIES, Gaps, Operation, Share
 from suite.record.record import Record
 from tests import records
 from tests.documents import ROOT
 from tests.profiles import CNN, profile
 from tests.records import replace
+from tests.shown import grouped
 
 BASE = {name: share * 0.1 for name, share in CNN["pytorch"].items()}
 
@@ -38,7 +36,7 @@ def launches(
 
 
 def cost(held: Sequence[Record]) -> Costs:
-    (one,) = group([Launch(each, "run-a", "a.json") for each in held])
+    one = grouped(held)
     (row,) = one.rows
     found = costs(row)
     assert found
@@ -134,7 +132,7 @@ def test_nothing_is_tested_with_few_launches() -> None:
 def test_runs_share_no_blocks() -> None:
     here = launches(BASE)
     there = [replace(each, run={"id": "run-b"}) for each in launches(BASE | {"optimizer": 0.1})]
-    (one,) = group([Launch(each, each.run["id"], "a.json") for each in [*here, *there]])
+    one = grouped([*here, *there])
     first, second = (costs(row) for row in one.rows)
     assert first
     assert second
@@ -174,7 +172,7 @@ def test_equal_steps_leave_nothing_to_explain() -> None:
 
 
 def test_a_row_without_a_profile_has_no_costs() -> None:
-    (one,) = group([Launch(each, "run-a", "a.json") for each in records.launches(["jax"])])
+    one = grouped(records.launches(["jax"]))
     assert costs(one.rows[0]) is None
 
 

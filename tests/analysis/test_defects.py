@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from suite.analysis.records.defects import UNSOUND_RELEASE, release_of, unsound
 from suite.analysis.records.load import load
+from suite.analysis.rows.blocks import UNSOUND_RELEASE, release_of, unsound
 from suite.analysis.rows.groups import flags_of
 from suite.catalog.defects import DEFECTS, PLACES, SLOW, UNSOUND, Defect, find_defects
 from suite.catalog.frameworks import FRAMEWORKS

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from suite.analysis.identity.tolerances import TOLERANCE
-from suite.analysis.records.load import Launch
 from suite.analysis.rows.conditions import facts
-from suite.analysis.rows.groups import group
 from suite.record.parts.environment import select_variables
 from suite.record.record import Record
 from suite.report.screen.short import short
@@ -18,7 +16,7 @@ from suite.report.tables.frame import Table, table
 from suite.reproduce.verdicts import differences
 from tests import records
 from tests.records import replace
-from tests.shown import terminal
+from tests.shown import grouped, terminal
 
 PACKAGES = {"pytorch": {"torch": "2.13.0"}, "tensorflow": {"tensorflow": "2.21.0"}, "jax": {"jax": "0.10.2"}}
 
@@ -32,7 +30,7 @@ def under(record: Record, variables: dict[str, str] | None = None, **packages: s
 
 
 def compared(held: Sequence[Record], by: str = "framework") -> Table:
-    (found,) = group([Launch(record, str(record.run["id"]), "file.json") for record in held], by)
+    found = grouped(held, by)
     return table(found)
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.accuracy.comparison import compare_accuracies
 from suite.analysis.records.ledger import find_unaccounted, problems
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import Row, group
-from suite.analysis.scaling.communication import exchange
+from suite.analysis.statistics.accuracy import compare_accuracies
+from suite.analysis.statistics.scaling import exchange
 from suite.analysis.statistics.serving import FIGURES
 from suite.catalog.metrics import METRICS
 from suite.catalog.setting import WHOLE

@@ -7,23 +7,24 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.records.hardware import (
+from suite.analysis.records.load import load
+from suite.analysis.records.machines import (
     DIFFERENT,
     PEAK_ALONE,
     PEAK_OF_EQUALS,
     SAME,
     UNKNOWN,
     Machine,
+    Machines,
     compare,
+    distinguish,
     identify,
 )
-from suite.analysis.records.load import Launch, load
-from suite.analysis.records.machines import Machines, distinguish
-from suite.analysis.rows.groups import group
 from suite.record.record import Record
 from tests import records
 from tests.published import RUNS
 from tests.records import replace
+from tests.shown import grouped
 
 #: What records held before they described the processor.
 PLAIN = {"cpu": "AMD EPYC", "cores": 2, "memory_bytes": 25276502016, "gpus": []}
@@ -121,7 +122,7 @@ def test_a_run_that_a_newer_version_resumed_is_from_one_machine() -> None:
 
 def test_rows_of_two_machines_get_no_ratio_and_names_of_their_own() -> None:
     held = [*ran(WHOLE), *ran(WHOLE | {"model": 17}, run="b")]
-    (found,) = group([Launch(each, str(each.run["id"]), "a.json") for each in held], "machine", across=True)
+    found = grouped(held, "machine", across=True)
     assert {row.machine for row in found.rows} == {
         "AMD EPYC (family 25, model 1), 2 cores", "AMD EPYC (family 25, model 17), 2 cores",
     }  # fmt: skip

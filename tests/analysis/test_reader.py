@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.records import json_text, load, reader
+from suite.analysis.records import load, reader, saved
 from suite.analysis.records.load import Launch, LoadError
 from suite.analysis.rows import metrics
 from suite.analysis.rows.groups import Row
-from suite.analysis.rows.metrics import clock_mhz, first_gpu
-from suite.analysis.rows.timelines import Line, has_lines, lines_of
+from suite.analysis.rows.metrics import Line, clock_mhz, first_gpu, has_lines, lines_of
 from suite.record.parts.evidence import Recomputed
 from suite.record.record import Record
 from suite.record.saved import POINTS
@@ -34,12 +33,12 @@ def loaded(path: Path, held: Iterable[Record], whole: bool = False) -> list[Reco
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
 def test_numbers_that_no_measurement_gives_are_refused(number: str) -> None:
     with pytest.raises(ValueError, match=r"the number .* is not finite"):
-        json_text.decode(f"[{number}]".encode())
+        saved.decode(f"[{number}]".encode())
 
 
 @pytest.mark.parametrize("broken", ["", "{", '{"a"', '{"a": 1,', '{"a": 1}x', "{1: 2}", '{"a": tru}', '{"a": "\\u12"}'])
 def test_what_is_no_json_is_refused_and_its_place_named(broken: str) -> None:
-    for take in (json_text.decode, json_text.members, json_text.items):
+    for take in (saved.decode, saved.members, saved.items):
         with pytest.raises(ValueError, match=r"char \d+"):
             take(broken.encode())
 

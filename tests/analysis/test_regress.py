@@ -8,7 +8,7 @@ import pytest
 
 from suite.analysis.options import threshold
 from suite.analysis.records.load import Launch, LoadError, load
-from suite.analysis.statistics.regress import changes
+from suite.analysis.statistics.changes import changes
 from suite.compare.__main__ import main
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record

@@ -7,23 +7,16 @@ import math
 import pytest
 
 from suite.analysis.bottlenecks.roofline import COMPUTE, MEMORY, NEITHER, STEP, Roof, RooflinePart, roofline
-from suite.analysis.records.load import Launch
-from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.metrics import peaks, utilisation
 from suite.plan.cell import SIZES
 from suite.record.parts.profile import Share
-from suite.record.record import Record
 from tests import records
 from tests.profiles import profile, profiled
 from tests.records import replace
+from tests.shown import grouped
 from workloads.spec import WORKLOADS, specification
 
 ROOF = Roof(1e12, 1e10)  # they meet at 100 FLOP per byte
-
-
-def grouped(held: list[Record]) -> Group:
-    (one,) = group([Launch(each, "run-a", "a.json") for each in held])
-    return one
 
 
 @pytest.mark.parametrize(

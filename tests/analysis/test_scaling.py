@@ -10,14 +10,23 @@ import pytest
 
 from suite.analysis.bottlenecks.bottleneck import UNDECIDED, advice, bottleneck
 from suite.analysis.identity.verdicts import verdicts
-from suite.analysis.records.load import Launch
-from suite.analysis.rows.groups import Group, group
-from suite.analysis.scaling.communication import communication, exchange, threads_per_device
-from suite.analysis.scaling.efficiency import STRONG, WEAK, Scaling, scalings
-from suite.analysis.statistics.best import find_best
+from suite.analysis.statistics.fastest import find_best
 from suite.analysis.statistics.multiple_testing import ratios
+from suite.analysis.statistics.scaling import (
+    STRONG,
+    WEAK,
+    Scaling,
+    communication,
+    exchange,
+    scalings,
+    threads_per_device,
+)
 from suite.record.record import Record
 from tests import records
+from tests.analysis.test_axes import along
+from tests.analysis.test_identity import kinds
+from tests.analysis.test_identity import scaled as off_by
+from tests.shown import grouped
 
 #: Small differences from block to block.
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0015)
@@ -37,13 +46,8 @@ def steps(framework: str, step_s: float, n: int = 6, local: float = 0.9, **chang
     return found
 
 
-def one(held: Sequence[Record], by: str = "framework") -> Group:
-    (found,) = group([Launch(each, "run-a", "file") for each in held], by)
-    return found
-
-
 def scaled(held: Sequence[Record]) -> list[Scaling]:
-    made = one(held)
+    made = grouped(held)
     return scalings(made, verdicts({row.key: row.ok for row in made.rows}))
 
 
@@ -108,7 +112,7 @@ def test_holms_list_holds_speed_ups_and_efficiencies_and_few_launches_have_no_te
 def test_frameworks_are_compared_on_equally_many_devices_only() -> None:
     held = [*steps("pytorch", 0.1), *steps("pytorch", 0.1, devices=2), *steps("jax", 0.05, devices=2)]
     held += steps("pytorch", 0.2, devices=2, strategy="fsdp")
-    made = one(held)
+    made = grouped(held)
     found = ratios(made, "pytorch", verdicts({row.key: row.ok for row in made.rows}))
     by_cell = {cell.id.split("tuned-")[-1] + cell.framework: ratio for (_, cell), ratio in found.items()}
     assert by_cell["d2jax"].value == pytest.approx(2.0, rel=1e-2), "to DDP, PyTorch's usual strategy"
@@ -122,7 +126,7 @@ def test_frameworks_are_compared_on_equally_many_devices_only() -> None:
 def test_along_devices_ratios_are_to_one_device_or_to_the_same_strategy() -> None:
     held = [*steps("pytorch", 0.1), *steps("pytorch", 0.1, devices=2), *steps("pytorch", 0.1, devices=4)]
     held += steps("pytorch", 0.1, devices=4, strategy="fsdp")
-    made = one(held, "devices")
+    made = grouped(held, "devices")
     proved = verdicts({row.key: row.ok for row in made.rows})
     to_one = [ratio.value for ratio in ratios(made, None, proved).values()]
     assert to_one == pytest.approx([1.0, 2.0, 4.0, 4.0], rel=1e-2)
@@ -136,7 +140,7 @@ def test_along_devices_ratios_are_to_one_device_or_to_the_same_strategy() -> Non
     [(0.7, "communication-bound"), (0.999, "compute-bound"), (1 / 1.05, UNDECIDED)],
 )
 def test_a_row_is_communication_bound_where_the_interval_decides(local: float, kind: str) -> None:
-    made = one([*steps("pytorch", 0.1), *steps("pytorch", 0.1, devices=2, local=local)])
+    made = grouped([*steps("pytorch", 0.1), *steps("pytorch", 0.1, devices=2, local=local)])
     alone, several = made.rows
     assert communication(alone) is None
     found = communication(several)
@@ -152,28 +156,47 @@ def test_a_row_is_communication_bound_where_the_interval_decides(local: float, k
 
 
 def test_one_launch_decides_nothing_and_loading_goes_first() -> None:
-    (row,) = one(steps("pytorch", 0.1, n=1, devices=2, local=0.5)).rows
+    (row,) = grouped(steps("pytorch", 0.1, n=1, devices=2, local=0.5)).rows
     found = communication(row)
     assert found is not None
     assert (found.bound, found.low) == (None, None)
     slow = [replace(each, phases={**each.phases, "train": records.timed(0.5).phases["train"]})
             for each in steps("pytorch", 0.1, devices=2, local=0.5)]  # fmt: skip
-    made = one(slow)
+    made = grouped(slow)
     assert bottleneck(made.rows[0], made).kind == "poor overlap"
 
 
 def test_skew_bandwidth_and_threads_come_from_the_ranks() -> None:
-    (row,) = one(steps("pytorch", 0.1, devices=2)).rows
+    (row,) = grouped(steps("pytorch", 0.1, devices=2)).rows
     found = exchange(row)
     assert (found.skew, found.gradient_bytes, found.of_peak) == (1.02, 4e6, 0.4)
     assert threads_per_device(row) == "4"
-    (shared,) = one(steps("jax", 0.1, devices=2, strategy="local")).rows
+    (shared,) = grouped(steps("jax", 0.1, devices=2, strategy="local")).rows
     assert threads_per_device(shared) == "4", "two devices of one process share its eight threads"
-    (bound,) = one(steps("tensorflow", 0.1, settings={"device": "cpu", "threads": 0, "cores": 1})).rows
+    (bound,) = grouped(steps("tensorflow", 0.1, settings={"device": "cpu", "threads": 0, "cores": 1})).rows
     assert threads_per_device(bound) == "1", "bound to one core by --cores"
-    (bound,) = one(steps("jax", 0.1, settings={"device": "cpu", "cores": 1})).rows
+    (bound,) = grouped(steps("jax", 0.1, settings={"device": "cpu", "cores": 1})).rows
     assert threads_per_device(bound) == "1"
-    (alone,) = one(steps("pytorch", 0.1, settings={"device": "cpu", "threads": 8})).rows
+    (alone,) = grouped(steps("pytorch", 0.1, settings={"device": "cpu", "threads": 8})).rows
     assert (threads_per_device(alone), exchange(alone).skew) == ("8", None)
-    (card,) = one(steps("pytorch", 0.1, devices=2, settings={"device": "cuda"})).rows
+    (card,) = grouped(steps("pytorch", 0.1, devices=2, settings={"device": "cuda"})).rows
     assert threads_per_device(card) == ""
+
+
+def test_devices_that_normalise_apart_are_compared_with_as_many_devices_only() -> None:
+    """And those that share their statistics with one device."""
+    cells = {"workload": "cifar100_resnet18", "n": 1}
+    one = records.launches(["pytorch"], **cells)
+    apart = records.launches(["pytorch", "jax"], devices=2, **cells)
+    assert kinds([*one, *(off_by(each, 1.5) for each in apart)]) == ["alone", "same", "same"]
+    together = records.launches(["jax"], devices=2, strategy="jit", **cells)
+    assert kinds([*one, off_by(together[0], 1.5)]) == ["differs", "differs"]
+
+
+def test_batch_statistics_of_each_device_are_not_compared_with_those_of_the_whole_batch() -> None:
+    cell: dict[str, Any] = {"workload": "cifar100_resnet18", "devices": 2}
+    held = [*records.launches(["pytorch"], **cell), *records.launches(["jax"], strategy="jit", **cell)]
+    (found,) = along("framework", held, "pytorch")
+    assert "batch statistics of each device" in " ".join(found.frame["ratio_reason"])
+    (found,) = along("framework", records.launches(["pytorch", "jax"], **cell), "pytorch")
+    assert found.frame["ratio_reason"].tolist() == ["", ""]

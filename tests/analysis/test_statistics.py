@@ -12,7 +12,6 @@ from scipy import stats
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.statistics import power
-from suite.analysis.statistics.estimates.noise import PairNoise
 from suite.analysis.statistics.inference import (
     LEVEL,
     MARGIN,
@@ -23,8 +22,8 @@ from suite.analysis.statistics.inference import (
     interval,
     run_t_test,
     verdict,
-    verdicts,
 )
+from suite.analysis.statistics.noise import PairNoise
 from suite.analysis.statistics.sequential import last_look
 from suite.plan.blocks import blocks
 from suite.plan.cell import FRAMEWORKS
@@ -50,7 +49,7 @@ def test_the_test_is_the_paired_one_on_logarithms() -> None:
 
 
 def test_ratios_without_any_scatter_are_what_they_are() -> None:
-    assert run_t_test([1.0] * 6) == Paired(1.0, 1.0, 1.0, 1.0, 6)
+    assert run_t_test([1.0] * 6) == Paired(1.0, 1.0, 1.0, 6)
     same = run_t_test([1.5] * 6)
     assert same is not None
     assert (same.p, round(same.low, 9), round(same.high, 9)) == (0.0, 1.5, 1.5)
@@ -75,7 +74,7 @@ def test_holm_is_holm_s() -> None:
     ],
 )
 def test_a_verdict_follows_from_the_interval(low: float, high: float, word: str) -> None:
-    assert verdict(Paired(math.sqrt(low * high), low, high, 0.01, 6), MARGIN) == word
+    assert verdict(Paired(math.sqrt(low * high), low, high, 6), MARGIN) == word
 
 
 def fixed_tests(draws: np.random.Generator, count: int) -> list[Paired]:
@@ -98,9 +97,9 @@ def test_an_interval_excludes_one_exactly_where_holm_rejects(
     for seed in range(50):
         drawn = tests(np.random.default_rng(seed), count)
         corrected = correct(drawn)
-        rejected = sum(p < LEVEL for _, p in corrected)
-        for alone, (test, p) in zip(drawn, corrected, strict=True):
-            assert (p < LEVEL) == (test.low > 1 or test.high < 1)
+        rejected = sum(test.p < LEVEL for test in corrected)
+        for alone, test in zip(drawn, corrected, strict=True):
+            assert (test.p < LEVEL) == (test.low > 1 or test.high < 1)
             assert LEVEL / count <= test.level <= LEVEL / max(1, count - rejected)
             assert test.low <= alone.low <= alone.high <= test.high, "never narrower than alone"
 
@@ -112,7 +111,7 @@ def test_how_many_launches_would_decide_is_said_where_any_would() -> None:
     needed = blocks_to_decide(noisy, MARGIN)
     assert needed is not None
     assert 6 < needed < 60
-    assert blocks_to_decide(Paired(1.01, 0.9, 1.13, 0.8, 6), MARGIN) is None
+    assert blocks_to_decide(Paired(1.01, 0.9, 1.13, 6), MARGIN) is None
 
 
 COMMITTED = {
@@ -161,8 +160,8 @@ def test_power_is_that_of_the_verdicts() -> None:
     draws = np.random.default_rng(5)
     logs = math.log(1.08) + 0.06 * draws.standard_normal((2000, 20))
     tests = [run_t_test(np.exp(each).tolist()) for each in logs]
-    others = [Paired(1.0, 0.9, 1.1, 1.0, 20)] * 3  # of which Holm takes its share
-    share = np.mean([verdicts([test, *others])[0] == "faster" for test in tests if test])
+    others = [Paired(1.0, 0.9, 1.1, 20)] * 3  # of which Holm takes its share
+    share = np.mean([correct([test, *others])[0].verdict == "faster" for test in tests if test])
     assert power.power(1.08, 0.06, 20, tests=4) == pytest.approx(share, abs=0.02)
 
 
@@ -245,7 +244,7 @@ def test_a_noisy_control_widens_no_margin_and_is_no_row() -> None:
     assert [len(row.launches) for row in made.group.rows] == [6, 6, 6]
     (control,) = made.controls
     assert len(control.ratios) == 6
-    assert (control.verdict, control.sound) == ("inconclusive", True)
+    assert (control.test and control.test.verdict, control.sound) == ("inconclusive", True)
     assert made.frame["ratio_verdict"].tolist() == ["", "faster", "equal"], "the rows' own scatter decides"
     assert made.power.smallest is not None
     assert made.power.smallest > 0.09, "the control's noise is part of it"
@@ -254,7 +253,7 @@ def test_a_noisy_control_widens_no_margin_and_is_no_row() -> None:
 def test_a_control_that_differs_from_itself_is_said_loudly() -> None:
     copies = [replace(r, phases=slower(r)) if r.launch >= CONTROL else r for r in simulated(1.0)]
     made = compared(copies)
-    assert [one.verdict for one in made.controls] == ["slower"]
+    assert [one.test.verdict for one in made.controls if one.test] == ["slower"]
     assert "A COPY DIFFERS: do not trust the verdicts of this table" in words(made)
     assert made.frame["control_verdict"].tolist() == ["slower", "", ""]
 

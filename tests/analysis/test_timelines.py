@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.rows.timelines import trace
+from suite.analysis.rows.metrics import trace
 from suite.record.record import Record
 from suite.report.format.text import round_up
 from suite.report.plots.kinds.energy import energy

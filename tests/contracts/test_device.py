@@ -17,7 +17,7 @@ DECLARED = """
 ASKED = """
     from suite.analysis.records.load import Launch
     from suite.analysis.rows.groups import Row
-    from suite.analysis.scaling.communication import threads_per_device
+    from suite.analysis.statistics.scaling import threads_per_device
     from suite.plan.schema import decode
     from suite.record.parts.profile import Operation
     from suite.tune.__main__ import main as tune

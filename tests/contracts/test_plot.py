@@ -15,9 +15,9 @@ from matplotlib.collections import Collection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from suite.analysis.accuracy.comparison import compare_accuracies
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
+from suite.analysis.statistics.accuracy import compare_accuracies
 from suite.compare.__main__ import main
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Record

@@ -85,7 +85,7 @@ ASKED = """
     seen["exported"], seen["labels of metrics"] = settings(changed[0]), list(CELL)
 
     from suite.analysis.search.effects import SETTINGS
-    from suite.analysis.statistics.speedups import find_speedups
+    from suite.analysis.statistics.changes import find_speedups
     from suite.plan.space import space
     from suite.report.text.search import label
     seen["effects"] = list(SETTINGS)

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from suite.analysis.records.hardware import machine
+from suite.analysis.records.machines import machine
 from suite.monitor import host as hosts
 from suite.monitor.gpu import Driver, Gpu, NvmlError, open_nvml
 from suite.monitor.host import COUNTERS, Host

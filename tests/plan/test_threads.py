@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.rows.environments import differences
+from suite.analysis.rows.conditions import differences
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.matrix import MatrixError
 from suite.plan.settings.frameworks import VARIABLES, variables_of

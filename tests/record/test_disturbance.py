@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.records.lines import Place, keep_shown
+from suite.analysis.records.reader import Place, keep_shown
 from suite.record import chain
 from suite.record.disturbance import NAMES_MOST, find_disturbances, has_readings, is_disturbed
 from suite.record.record import Record

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from suite.analysis.accuracy.comparison import compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import Launch, load
 from suite.analysis.rows.groups import group
+from suite.analysis.statistics.accuracy import compare_accuracies, trains_to_the_end
 from suite.plan.measuring import CONTROL
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Phase, Record, Window

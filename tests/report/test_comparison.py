@@ -10,9 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from suite.analysis.accuracy.comparison import compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import Launch, Loaded, load
 from suite.analysis.rows.groups import group
+from suite.analysis.statistics.accuracy import compare_accuracies, trains_to_the_end
 from suite.plan.measuring import CONTROL
 from suite.report.json.comparison import json_schema, to_json
 from suite.report.tables.frame import table

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from suite.analysis.records.load import load
-from suite.analysis.rows.missing import Count, counts
+from suite.analysis.rows.runs import Count, counts
 from suite.plan.command import options
 from suite.plan.matrix import Matrix
 from suite.plan.measuring import SEQUENTIAL

@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.accuracy.comparison import compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import Loaded, load
 from suite.analysis.rows.axes import AXES
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import DASH
-from suite.analysis.statistics.inference import Paired, verdict
+from suite.analysis.statistics.accuracy import compare_accuracies, trains_to_the_end
+from suite.analysis.statistics.inference import CLOSE, OPPOSITE, Estimate, Paired, verdict
 from suite.analysis.statistics.multiple_testing import AXES_OF_GAINS
-from suite.analysis.statistics.ratios import CLOSE, OPPOSITE, Ratio
 from suite.compare.__main__ import main
 from suite.plan.measuring import MARGIN
 from suite.report.json.comparison import to_json
@@ -88,7 +87,7 @@ def judged(found: Iterator[Verdict]) -> dict[tuple[str, str], set[str]]:
     return by_pair
 
 
-def every_ratio(made: Table) -> Iterator[Ratio]:
+def every_ratio(made: Table) -> Iterator[Estimate]:
     yield from made.ratios.values()
     yield from (gap for contest in made.findings.contests for gap in contest.gaps.values())
     yield from (gain.ratio for gain in made.findings.gains)
@@ -122,7 +121,7 @@ def test_all_outputs_of_a_run_agree_on_every_ratio(name: str) -> None:
         assert ratio.value is not None
         assert ratio.low is not None
         assert ratio.high is not None
-        shown = Paired(ratio.value, ratio.low, ratio.high, 0.0, ratio.blocks)
+        shown = Paired(ratio.value, ratio.low, ratio.high, ratio.blocks)
         assert verdict(shown, MARGIN) == ratio.verdict, "the verdict follows from the interval that is shown"
         assert bool(ratio.probably) <= (ratio.verdict == "inconclusive")
 

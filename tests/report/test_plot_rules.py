@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from suite.analysis.accuracy.comparison import AccuracyComparison, compare_accuracies
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
+from suite.analysis.statistics.accuracy import AccuracyComparison, compare_accuracies
 from suite.plan.cell import FRAMEWORKS
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.report import plots

@@ -10,11 +10,11 @@ from statistics import median
 
 import pytest
 
-from suite.analysis.accuracy.comparison import compare_accuracies
 from suite.analysis.records.load import Launch, load
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.wording import DASH, NONE
-from suite.analysis.scaling.time_to_accuracy import find_time_speedups
+from suite.analysis.statistics.accuracy import compare_accuracies
+from suite.analysis.statistics.scaling import find_time_speedups
 from suite.compare.__main__ import main
 from suite.plan.cell import REFERENCE_STRATEGY
 from suite.record.parts.history import Epoch, TrainingHistory

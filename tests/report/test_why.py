@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from test_page import page
 
-from suite.analysis.bottlenecks.explained_pairs import EXPLAINED
+from suite.analysis.findings import EXPLAINED
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main

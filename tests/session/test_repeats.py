@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.analysis.rows.disturbed import say_too_busy
+from suite.analysis.rows.blocks import say_too_busy
 from suite.plan.blocks import launch_id, repeats_allowed
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL, FIRST_LOOK, LEAST_TESTED, REPEAT
@@ -24,7 +24,7 @@ import suite.record.disturbance as readings
 def find(record):
     return ("other processes took 50 % of the cores",) if {rule} else ()
 readings.find_disturbances = find
-from suite.analysis.rows import disturbed as rows
+from suite.analysis.rows import blocks as rows
 from suite.session import terminal
 from suite.session import stopping
 terminal.find_disturbances = rows.find_disturbances = find

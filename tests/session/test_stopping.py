@@ -78,7 +78,7 @@ def test_what_may_not_be_compared_keeps_no_cell() -> None:
 
 def test_a_run_that_stopped_when_decided_lacks_no_launch() -> None:
     from suite.analysis.records.load import Launch, Loaded
-    from suite.analysis.rows.missing import counts
+    from suite.analysis.rows.runs import counts
 
     settings = {"design": SEQUENTIAL, "launches": 20, "planned": 60}
     loaded = Loaded(tuple(Launch(each, "run-a", "a") for each in launched(FIRST_LOOK)), runs={"run-a": settings})

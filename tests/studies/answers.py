@@ -16,7 +16,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from suite.analysis.statistics.inference import LEVEL, Paired, run_t_test, verdicts
+from suite.analysis.statistics.inference import LEVEL, Paired, correct, run_t_test
 from tests.studies.significance import Values, of_launches
 
 WORKLOADS, BATCHES = ("cifar100_cnn", "imdb_lstm"), ("32", "64")
@@ -58,8 +58,8 @@ def wrong(modes: dict[str, int], answers: int, seed: int = 0) -> tuple[float, fl
     draws, apart, together = np.random.default_rng(seed), 0, 0
     for _ in range(answers):
         found = drawn(modes, draws)
-        one = verdicts([test for each in found for test in each])
-        apart += any({"faster", "slower"} & {*verdicts(each)} for each in found)
+        one = [each.verdict for each in correct([test for each in found for test in each])]
+        apart += any({"faster", "slower"} & {test.verdict for test in correct(each)} for each in found)
         together += bool({"faster", "slower"} & {*one})
     return apart / answers, together / answers
 

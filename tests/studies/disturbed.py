@@ -20,7 +20,7 @@ from itertools import product
 
 import numpy as np
 
-from suite.analysis.rows.disturbed import LOST_MOST
+from suite.analysis.rows.blocks import LOST_MOST
 from suite.analysis.statistics.sequential import Design
 from suite.plan.blocks import repeats_allowed
 from tests.studies.stopping import (

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.analysis.accuracy.comparison import compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import find, load
 from suite.analysis.rows.groups import group
+from suite.analysis.statistics.accuracy import compare_accuracies, trains_to_the_end
 from suite.plan.cell import FRAMEWORKS
 from suite.report import plots
 from suite.report.plots.kinds.hero import hero

@@ -26,7 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from suite.analysis.rows.timelines import pick_launch
+from suite.analysis.rows.metrics import pick_launch
 from suite.compare.__main__ import main as compare
 from suite.monitor.timeline import short
 from suite.plan.cell import Cell

@@ -4,6 +4,12 @@ TF32 and float16 cannot be run on a CPU. This trains a workload in PyTorch twice
 batches: as it is, and with what every convolution and product takes in, forward and backward, rounded to so many bits
 of significand. What it moves is no spread between frameworks, which all round, but an upper estimate of it. The
 provisional bounds of `suite.analysis.identity.tolerances` are held against its figures.
+
+On a CPU, size small:
+
+                             seeds  first loss  to step 4  to step 10  updates early    late
+  cifar100_cnn                  3      1.5e-5     2.7e-5     3.8e-4      4.3e-2          5.9e-2
+  cifar100_resnet18             2      2.3e-4     1.4e-4     2.8e-4      1.4e-1          2.0e-1
 """
 
 # ruff: noqa: T201 - a command that prints

@@ -27,8 +27,8 @@ from scipy import stats
 from suite.analysis.records.load import load
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.statistics import power
-from suite.analysis.statistics.control import controls
-from suite.analysis.statistics.inference import LEVEL, Paired, holm, run_t_test, verdict, verdicts
+from suite.analysis.statistics.inference import LEVEL, Paired, correct, holm, run_t_test, verdict
+from suite.analysis.statistics.power import controls
 from suite.plan.measuring import MARGIN
 from suite.report.tables.frame import table as table_of
 from tests.published import numbered
@@ -135,7 +135,7 @@ def worlds() -> dict[str, World]:
 
 def fixed(tests: Sequence[Paired], control: Sequence[float]) -> list[str]:
     """The present rule: the margin is a choice."""
-    return verdicts(tests, MARGIN)
+    return [test.verdict for test in correct(tests, MARGIN)]
 
 
 def from_noise(tests: Sequence[Paired], control: Sequence[float]) -> list[str]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from suite.analysis.bottlenecks.bottleneck import bottleneck
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import Row, group
-from suite.analysis.scaling.communication import communication, exchange
+from suite.analysis.statistics.scaling import communication, exchange
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.job import Job

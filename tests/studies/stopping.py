@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 from scipy import special
 
-from suite.analysis.statistics.estimates.outliers import cut_outliers, widen
 from suite.analysis.statistics.inference import LEVEL
+from suite.analysis.statistics.noise import cut_outliers, widen
 from suite.analysis.statistics.sequential import Design, Look, look_at
 from suite.plan.measuring import MARGIN
 from tests.studies.stopping_worlds import BATCHES, FRAMEWORKS, Values, World, cells, sources, worlds

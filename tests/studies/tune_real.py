@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from suite.analysis.records.hardware import machine
 from suite.analysis.records.load import load
+from suite.analysis.records.machines import machine
 from suite.analysis.statistics.inference import Paired, interval
 from suite.analysis.statistics.ratios import blockwise
 from suite.record.record import Record

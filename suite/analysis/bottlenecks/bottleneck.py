@@ -2,31 +2,66 @@
 
 A cell is measured in three phases: training as it is, the same steps on batches already on the device (compute), and
 the loader alone (input). If training takes no longer than its steps, the steps are the limit. If it does, either the
-loader is slower than the steps, or both are fast enough but do not overlap.
-
-The verdicts are `compute-bound`, `input-bound` and `poor overlap`; a row that does not wait for data can also be
-`communication-bound` (`suite.analysis.scaling.communication`), `launch-bound` or `memory-limited`. Each launch has a
-share of its own, and the 95 % interval over the launches (Student's t on the logarithms) must lie on one side of a
-limit; else the row is `undecided`, as is a row of one launch.
+loader is slower than the steps, or both are fast enough but do not overlap. Each launch has a share of its own, and the
+95 % interval over the launches must lie on one side of a limit; else the row is `undecided`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from suite.analysis.bottlenecks.underutilisation import share_of_memory
 from suite.analysis.rows.groups import Group, Row
-from suite.analysis.scaling.communication import Communication, communication
+from suite.analysis.rows.metrics import first_gpu, number
 from suite.analysis.statistics import inference as statistics
 from suite.analysis.statistics.inference import Paired
-from suite.analysis.statistics.ratios import by_block
+from suite.analysis.statistics.ratios import blockwise
+from suite.analysis.statistics.scaling import Communication, communication, phase_ratios
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.plan.cell import AUTO, STRATEGIES_OF, Cell, Loader
 from suite.plan.measuring import MARGIN
 from suite.record.record import DID_NOT_FIT
+
+#: Below these shares, of time with any kernel running and of the device's memory, a GPU counts as underused.
+BUSY_LEAST_PERCENT = 70.0
+MEMORY_LEAST = 0.25
+#: Above the first share of its cores the CPU counts as full, below the second as idle.
+CPU_FULL, CPU_IDLE = 0.8, 0.3
+
+
+def symptoms(row: Row, metrics: Mapping[str, float | None]) -> list[str]:
+    busy, used = metrics["gpu_utilisation_percent"], share_of_memory(row)
+    words = []
+    if busy is not None and busy < BUSY_LEAST_PERCENT:
+        words.append(f"the GPU is busy {busy:.0f} % of the time{_cpu(row, metrics['cpu_cores'])}")
+    if used is not None and used < MEMORY_LEAST:
+        words.append(f"the allocator's peak is {used:.0%} of the device's memory: there is room for a larger batch")
+    return words
+
+
+def _cpu(row: Row, cores: float | None) -> str:
+    machine = row.ok[0].environment.get("machine") if row.ok else None
+    all_cores = number(machine.get("cores")) if isinstance(machine, dict) else None
+    if cores is None or not all_cores:
+        return ""
+    share = cores / all_cores
+    if share > CPU_FULL:
+        return f", while the CPU is full ({share:.0%} of its cores): preparing the data holds it back"
+    if share < CPU_IDLE:
+        return f" and the CPU {share:.0%}: both wait, for storage, for each other, or between small kernels"
+    return ""
+
+
+def share_of_memory(row: Row) -> float | None:
+    shares = []
+    for record in row.ok:
+        peak, size = record.memory.get("allocator_peak_bytes"), number(first_gpu(record).get("memory_bytes"))
+        if peak is not None and size:
+            shares.append(peak / size)
+    return median(shares) if shares else None
+
 
 #: Training that takes at most this many times as long as its steps alone is limited by them.
 COVERED = 1.05
@@ -49,7 +84,7 @@ class Bottleneck:
 
     ``loading`` is the share of training time that loading costs, ``low`` and ``high`` its 95 % interval. If a step with
     its loader was faster than without, ``loading`` is 0 and ``low`` is negative. What communication costs is in
-    `suite.analysis.scaling.communication`.
+    `suite.analysis.statistics.scaling`.
     """
 
     kind: str = ""
@@ -64,30 +99,37 @@ class Bottleneck:
 
 def bottleneck(row: Row, group: Group) -> Bottleneck:
     """The verdict on a row, from its own phases and the group's rows with other batches."""
-    compute = share(row, "compute")
-    if compute is None or share(row, "input") is None:
+    compute = phase_ratios(row, "compute", "train")
+    if not compute or not phase_ratios(row, "input", "train"):
         return Bottleneck()
-    compute_share = statistics.interval(shares(row, "compute"))
-    if compute_share is None:
+    share = statistics.interval(compute)
+    if share is None:
         words = "; ".join(filter(None, ("one launch", _waiting(row, UNDECIDED))))
-        return Bottleneck(UNDECIDED, max(0.0, 1 - compute), words)
-    loading, low, high = max(0.0, 1 - compute_share.value), 1 - compute_share.high, 1 - compute_share.low
+        return Bottleneck(UNDECIDED, max(0.0, 1 - compute[0]), words)
+    loading, low, high = max(0.0, 1 - share.value), 1 - share.high, 1 - share.low
     exchange = communication(row)
-    kind, detail = _kind(row, group, compute_share, exchange)
+    kind, detail = _kind(row, group, share, exchange)
     costs = "" if kind in ("compute-bound", "communication-bound") else f"loading costs {_percent(loading, low, high)}"
-    words = "; ".join(part for part in (detail or costs, _exchange(exchange), _waiting(row, kind)) if part)
+    shared = ""
+    if exchange and exchange.low is not None and exchange.high is not None:
+        shared = f"communication costs {_percent(exchange.share, exchange.low, exchange.high)} of a step"
+    words = "; ".join(part for part in (detail or costs, shared, _waiting(row, kind)) if part)
     return Bottleneck(kind, loading, words, low, high)
 
 
-def _kind(row: Row, group: Group, compute_share: Paired, exchange: Communication | None) -> tuple[str, str]:
+def _kind(row: Row, group: Group, compute: Paired, exchange: Communication | None) -> tuple[str, str]:
     """The verdict, and the reason if that is not what loading costs."""
-    waits_for_data = COVERED * compute_share.high < 1
-    if not waits_for_data and COVERED * compute_share.low < 1:
+    waits_for_data = COVERED * compute.high < 1
+    if not waits_for_data and COVERED * compute.low < 1:
         return UNDECIDED, ""
-    if waits_for_data and (slower := _loader_is_slower(row)) is not False:
-        return "input-bound" if slower else UNDECIDED, ""
+    if waits_for_data:
+        loader = statistics.interval(phase_ratios(row, "input", "compute"))
+        if loader is None or loader.low < 1 <= loader.high:
+            return UNDECIDED, ""
+        if loader.low >= 1:
+            return "input-bound", ""
     # Before the test of larger batches: they also cost little where the steps wait for the exchange of gradients.
-    if exchange and not waits_for_data and exchange.bound is not False:
+    elif exchange and exchange.bound is not False:
         return "communication-bound" if exchange.bound else UNDECIDED, ""
     launch_bound, words = _launch_bound(row, group)
     if launch_bound is not False:
@@ -97,7 +139,6 @@ def _kind(row: Row, group: Group, compute_share: Paired, exchange: Communication
 
 
 def _waiting(row: Row, kind: str) -> str:
-    """How long the device did nothing by the profile, and whether that fits the verdict; empty without a profile."""
     profiles = [record.profile for record in row.ok if record.profile and record.profile.gaps]
     if not profiles:
         return ""
@@ -113,46 +154,28 @@ def _waiting(row: Row, kind: str) -> str:
     return f"{waits if idle >= WAITS else works if idle < BUSY else 'by the profile'}: {figures}"
 
 
-def _loader_is_slower(row: Row) -> bool | None:
-    """Whether the loader alone takes longer than the steps alone; None if the launches do not decide."""
-    timed_phases = [record.phases for record in row.ok if {"input", "compute"} <= record.phases.keys()]
-    loader = statistics.interval([phases["input"].step_s / phases["compute"].step_s for phases in timed_phases])
-    if loader is None or loader.low < 1 <= loader.high:
-        return None
-    return loader.low >= 1
-
-
-def _exchange(exchange: Communication | None) -> str:
-    """What communication costs, in words; empty for one device."""
-    if exchange is None or exchange.low is None or exchange.high is None:
-        return ""
-    return f"communication costs {_percent(exchange.share, exchange.low, exchange.high)} of a step"
-
-
 def _percent(value: float, low: float, high: float) -> str:
-    """``12 %, 8 to 15 %``; a negative bound is shown as 0, since hidden loading costs nothing."""
     bounds = [f"{100 * max(0.0, bound):.0f}" for bound in (low, high)]
     middle = f"{100 * value:.0f} %"
     return middle if bounds[0] == bounds[1] else f"{middle}, {bounds[0]} to {bounds[1]} %"
 
 
 def advice(row: Row, group: Group, limit: Bottleneck, margin: float = MARGIN) -> list[str]:
-    """What helps against the bottleneck, best first, with its gain in this run; then what the run did not try.
-
-    The 95 % interval of a gain lies beyond ``margin``, the margin of the table's ratios.
-    """
+    """What helps against the bottleneck, best first, with its gain in this run; then what the run did not try."""
     gains: list[tuple[float, str]] = []
     untried: list[str] = []
+    used = share_of_memory(row)
+    room = "" if used is None else f" (the allocator's peak is {used:.0%} of the device)"
     for name, cells in _remedies(row.cell, limit.kind):
-        tried = [(remedy, ratios) for remedy in cells if (ratios := _gains(row, group, remedy))]
-        measured = [(remedy, gain) for remedy, ratios in tried if (gain := statistics.interval(ratios))]
-        best = max(measured, key=lambda each: each[1].value, default=None)
-        if best and best[1].value >= GAIN and best[1].low > 1 + margin:
-            remedy, gain = best
+        ran = [(cell, other) for cell in cells if (other := group.row(row.run, cell))]
+        tried = [(cell, ratios) for cell, other in ran if (ratios := blockwise(other.ok, row.ok))]
+        measured = [(gain, cell) for cell, ratios in tried if (gain := statistics.interval(ratios))]
+        gain, cell = max(measured, key=lambda each: each[0].value, default=(None, None))
+        if gain and cell and gain.value >= GAIN and gain.low > 1 + margin:
             bounds = f"{gain.low:.2f} to {gain.high:.2f}, n = {gain.blocks}"
-            gains.append((gain.value, f"{_name_setting(row.cell, remedy)} gave {gain.value:.2f}x ({bounds})"))
-        elif not tried and not _has_failed(row, group, cells):
-            untried.append(name + (_room(row) if name == "larger batch" else ""))
+            gains.append((gain.value, f"{_name_setting(row.cell, cell)} gave {gain.value:.2f}x ({bounds})"))
+        elif not tried and all(other.ok for _, other in ran):
+            untried.append(name + (room if name == "larger batch" else ""))
     by_gain = [words for _, words in sorted(gains, reverse=True)]
     return by_gain + ([f"untried: {', '.join(untried)}"] if untried else [])
 
@@ -165,17 +188,11 @@ def step_s(row: Row, phase: str) -> float | None:
 
 def share(row: Row, phase: str) -> float | None:
     """The median over launches of a phase's time per step as a share of that launch's training step."""
-    return median(shares(row, phase)) if shares(row, phase) else None
-
-
-def shares(row: Row, phase: str) -> list[float]:
-    """That share in each launch that has both phases."""
-    timed_phases = [record.phases for record in row.ok if {"train", phase} <= record.phases.keys()]
-    return [phases[phase].step_s / phases["train"].step_s for phases in timed_phases]
+    shares = phase_ratios(row, phase, "train")
+    return median(shares) if shares else None
 
 
 def _remedies(cell: Cell, kind: str) -> Iterable[tuple[str, list[Cell]]]:
-    """What may help a cell with this bottleneck: each remedy's name, and the cells that apply it."""
     loaders = [cell.but(loader=loader) for loader in (Loader(), *(Loader("workers", n) for n in (1, 2, 4, 8)))]
     if kind in ("input-bound", "poor overlap"):
         yield "more workers", [other for other in loaders if other != cell]
@@ -195,7 +212,6 @@ def _remedies(cell: Cell, kind: str) -> Iterable[tuple[str, list[Cell]]]:
 
 
 def _name_setting(cell: Cell, other: Cell) -> str:
-    """The setting in which another cell differs."""
     settings = {
         "loader": f"loader {other.loader.id}",
         "batch": f"batch {other.batch}",
@@ -207,23 +223,6 @@ def _name_setting(cell: Cell, other: Cell) -> str:
     return next((words for name, words in settings.items() if getattr(cell, name) != getattr(other, name)), "")
 
 
-def _gains(row: Row, group: Group, cell: Cell) -> list[float]:
-    """The throughput of this cell in the same run over the row's, in each block that has both."""
-    other = group.row(row.run, cell)
-    return by_block(other, row) if other else []
-
-
-def _has_failed(row: Row, group: Group, cells: Iterable[Cell]) -> bool:
-    """Whether the run tried one of these cells and it failed."""
-    return any((other := group.row(row.run, cell)) and not other.ok for cell in cells)
-
-
-def _room(row: Row) -> str:
-    """How much of the device's memory is in use, in words; empty if unknown."""
-    used = share_of_memory(row)
-    return "" if used is None else f" (the allocator's peak is {used:.0%} of the device)"
-
-
 def _launch_bound(row: Row, group: Group) -> tuple[bool | None, str]:
     """Whether each doubling up to the run's next larger batch costs little, and in words how long that batch takes.
 
@@ -233,26 +232,21 @@ def _launch_bound(row: Row, group: Group) -> tuple[bool | None, str]:
     if not larger:
         return False, ""
     other = min(larger, key=lambda each: each.cell.batch)
-    steps_s, other_steps_s = (
+    mine, theirs = (
         {record.block: record.phases["compute"].step_s for record in each.ok if "compute" in record.phases}
         for each in (row, other)
     )
-    ratios = [other_steps_s[block] / step_s for block, step_s in steps_s.items() if block in other_steps_s]
-    longer = statistics.interval(ratios)
-    if longer is None:
-        return False, ""
+    longer = statistics.interval([theirs[block] / step_s for block, step_s in mine.items() if block in theirs])
     times = other.cell.batch / row.cell.batch
     limit = LAUNCH_BOUND ** math.log2(times)
-    if longer.low >= limit:
+    if longer is None or longer.low >= limit:
         return False, ""
     words = "twice" if times == 2 else f"{times:g} times"
     bounds = f"{longer.low:.2f} to {longer.high:.2f}"
-    decided = True if longer.high < limit else None
-    return decided, f"{words} the batch takes {longer.value:.2f} times as long, {bounds}"
+    return longer.high < limit or None, f"{words} the batch takes {longer.value:.2f} times as long, {bounds}"
 
 
 def _largest_that_fits(row: Row, group: Group) -> str:
-    """How the run showed that no larger batch fits, in words; empty if it did not."""
     if row.cell.batch == AUTO:
         searches = [record.settings.get("batch_search") for record in row.ok]
         tries = [each for search in searches if isinstance(search, list) for each in search if isinstance(each, dict)]
@@ -265,7 +259,6 @@ def _largest_that_fits(row: Row, group: Group) -> str:
 
 
 def _larger(row: Row, group: Group) -> list[Row]:
-    """The run's rows that differ in nothing but a larger batch."""
     if row.cell.batch == AUTO:
         return []
     same = [other for other in group.alike(row, "batch") if other.run == row.run and other.cell.batch != AUTO]

@@ -1,26 +1,118 @@
-"""Why one row's step takes longer than another's: the differences of their categories, largest first.
+"""What a step costs by category, and why one row's takes longer than another's: the differences, largest first.
 
-Both rows have profiles (`suite.analysis.bottlenecks.costs`). Each category's difference is a share of the difference of
-the timed steps. With at least `statistics.LEAST` blocks in which both were profiled, each difference has a 95 %
-interval (Student's t on the differences within blocks) and a p-value, after Holm's correction over the categories of
-the pair.
+A profiled step takes longer than a timed one, so the times of each profile are scaled to the timed step of its launch:
+on a CPU as if everything had slowed alike, on a GPU what the host does alone (`Profile.slowdown_of`). With at least
+`statistics.LEAST` blocks in which both were profiled, each difference has a 95 % interval (Student's t on the
+differences within blocks) and a p-value, after Holm's correction over the categories of the pair.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from statistics import mean, median, stdev
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import median
 
-from scipy import special
-
-from suite.analysis.bottlenecks.costs import Costs
 from suite.analysis.bottlenecks.known_causes import LITTLE, Reason, find_known_causes
 from suite.analysis.rows.blocks import pairs
-from suite.analysis.statistics.inference import LEAST, LEVEL, holm
-from suite.record.parts.profile import CATEGORIES
+from suite.analysis.rows.groups import Row
+from suite.analysis.statistics.inference import LEAST, LEVEL, holm, mean_test
+from suite.catalog.devices import ACCELERATORS
+from suite.record.parts.profile import CATEGORIES, Operation, Profile
 from suite.record.text import clean
+
+#: How far the sum of the categories may lie from the timed step before a table says so.
+AGREES = 0.10
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The profiles of a row by block; there is at least one."""
+
+    row: Row
+    profiles: Mapping[int, Profile]
+
+    @property
+    def launches(self) -> int:
+        return len(self.profiles)
+
+    @cached_property
+    def step_s(self) -> float:
+        """The step that was timed, not the profiled one, which costs more."""
+        return median(profile.timed_s for profile in self.profiles.values())
+
+    @cached_property
+    def seconds(self) -> dict[str, float]:
+        """Seconds per timed step of every category, in the order of `CATEGORIES`."""
+        return {name: median(self.of_block(block, name) for block in self.profiles) for name in CATEGORIES}
+
+    def of_block(self, block: int, category: str) -> float:
+        profile = self.profiles[block]
+        share = profile.categories.get(category)
+        return share.seconds / profile.slowdown_of(category) if share and share.seconds else 0.0
+
+    @cached_property
+    def calls(self) -> dict[str, float]:
+        """Calls per step of every category."""
+        found = ((name, [each.categories.get(name) for each in self.profiles.values()]) for name in CATEGORIES)
+        return {name: median(share.calls if share else 0.0 for share in shares) for name, shares in found}
+
+    @cached_property
+    def moved(self) -> dict[str, float | None]:
+        """Bytes per step of every category; None where no launch knows them."""
+        found: dict[str, float | None] = {}
+        for name in CATEGORIES:
+            shares = [profile.categories[name] for profile in self.profiles.values() if name in profile.categories]
+            known = [share.bytes for share in shares if share.bytes is not None]
+            found[name] = median(known) if known else None
+        return found
+
+    @property
+    def covered(self) -> float:
+        """The sum of all categories as they were profiled, over the timed step."""
+        return median(profile.covered for profile in self.profiles.values())
+
+    @property
+    def cost(self) -> float:
+        return median(profile.cost for profile in self.profiles.values())
+
+    @property
+    def threads(self) -> int:
+        return max(profile.threads for profile in self.profiles.values())
+
+    @property
+    def on_gpu(self) -> bool:
+        return any(each.device in ACCELERATORS for each in self.typical.operations) or self.typical.gaps is not None
+
+    @property
+    def kernels_kept(self) -> bool:
+        """Whether the kernels have the times that they had in the profile."""
+        return all(profile.kernels_kept for profile in self.profiles.values())
+
+    @cached_property
+    def typical(self) -> Profile:
+        """The profile of the launch whose timed step is nearest to the median."""
+        return min(self.profiles.values(), key=lambda profile: abs(profile.timed_s - self.step_s))
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The largest operations of the typical launch, scaled likewise, the largest first."""
+        found = (
+            replace(each, seconds=each.seconds / (self.typical.slowdown_of(each.category) or 1.0))
+            for each in self.typical.operations
+        )
+        return sorted(found, key=lambda each: -each.seconds)
+
+    def largest(self, category: str) -> Operation | None:
+        """The operation that takes longest in this category, where the profile names one."""
+        return next((each for each in self.operations if each.category == category), None)
+
+
+def costs(row: Row) -> Costs | None:
+    profiles = {record.block: record.profile for record in row.ok if record.profile}
+    return Costs(row, profiles) if profiles else None
+
 
 #: How much of what takes longer is named, and the least share of the difference that is worth a name.
 NAMED, WORTH = 0.90, 0.02
@@ -58,7 +150,6 @@ class Cause:
 
     @property
     def certain(self) -> bool | None:
-        """Whether the difference is more than noise; None if that was not tested."""
         return None if self.p is None else self.p < LEVEL
 
 
@@ -69,7 +160,7 @@ class Causes:
     ``causes`` add up to `NAMED` of ``longer``, the shares of all categories that take longer, or to all that is worth a
     name; ``longer`` exceeds 1 where others, such as ``against``, go the other way. Seconds are those of a step, or of a
     sample (``per``) where the two have different batches. ``blocks`` have both profiles.
-    The times of both are scaled to their timed steps (`suite.analysis.bottlenecks.costs`).
+    The times of both are scaled to their timed steps (`suite.analysis.bottlenecks.causes`).
     """
 
     row: Costs
@@ -88,22 +179,18 @@ class Causes:
 
     @property
     def alike(self) -> bool:
-        """Whether the steps take so nearly the same time that there is nothing to explain."""
         return abs(self.step_s - self.other_step_s) < ALIKE * max(self.step_s, self.other_step_s)
 
     @property
     def named(self) -> float:
-        """The share of what takes longer that ``causes`` name."""
         return math.fsum(cause.share for cause in self.causes) / self.longer if self.longer else 1.0
 
     @property
     def unknown(self) -> tuple[float, float]:
-        """The share of each step that no rule knows."""
         return tuple(each.seconds["other"] / each.step_s for each in (self.row, self.other))  # type: ignore[return-value]
 
 
 def causes(row: Costs, other: Costs) -> Causes:
-    """What makes one row's steps longer or shorter than another's."""
     batches = [median(record.effective_batch for record in each.row.ok) for each in (row, other)]
     per_sample = batches[0] != batches[1]
     samples, other_samples = batches if per_sample else (1.0, 1.0)
@@ -125,10 +212,9 @@ def causes(row: Costs, other: Costs) -> Causes:
         share = (seconds - other_seconds) / difference if difference else 0.0
         low, high, p = tests.get(name, (None, None, None))
         reasons = find_known_causes(parts[0], slower, faster) if share >= AGAINST else ()
-        cited = tuple(Reason(each.name, each.words, each.source) for each in reasons)
         calls = _sum(row.calls, parts), _sum(other.calls, parts)
         operation = clean(largest.name, 80) if largest else ""
-        found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, cited))
+        found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, reasons))
     ordered = sorted(found, key=lambda cause: -cause.share)
     positive = math.fsum(max(cause.share, 0.0) for cause in found)
     least = {"other": UNKNOWN}
@@ -138,7 +224,6 @@ def causes(row: Costs, other: Costs) -> Causes:
 
 
 def _most(ordered: Sequence[Cause], longer: float) -> list[Cause]:
-    """The causes that name `NAMED` of what takes longer together, the largest first, and what no rule knows."""
     chosen: list[Cause] = []
     sum_of_shares = 0.0
     for cause in ordered:
@@ -150,10 +235,7 @@ def _most(ordered: Sequence[Cause], longer: float) -> list[Cause]:
 
 
 def _groups(row: Costs, other: Costs) -> dict[str, tuple[str, ...]]:
-    """The categories that are compared: each by itself, but for a recurrent layer that only one side has as a kernel.
-
-    The other side's loop does the same work in the categories of `LAYER`.
-    """
+    """The categories that are compared: each by itself, but for a recurrent layer that one side has as a kernel."""
     groups: dict[str, tuple[str, ...]] = {name: (name,) for name in CATEGORIES}
     kernels = [each.seconds[LAYER[0]] > LITTLE * each.step_s for each in (row, other)]
     if any(kernels) and not all(kernels):
@@ -168,7 +250,6 @@ def _sum(values: Mapping[str, float], parts: Sequence[str]) -> float:
 def _tests(
     ours: tuple[Costs, float], theirs: tuple[Costs, float], blocks: Sequence[int], groups: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[float, float, float]]:
-    """Interval and corrected p-value of each difference within blocks; both sides come with their samples per step."""
     found = {}
     for name, parts in groups.items():
         sides = [
@@ -176,16 +257,6 @@ def _tests(
             for each, samples in (ours, theirs)
         ]
         if any(any(side) for side in sides):
-            found[name] = _student([a - b for a, b in zip(*sides, strict=True)])
+            found[name] = mean_test([a - b for a, b in zip(*sides, strict=True)])[1:4]
     corrected = holm([p for _, _, p in found.values()])
     return {name: (low, high, p) for (name, (low, high, _)), p in zip(found.items(), corrected, strict=True)}
-
-
-def _student(values: Sequence[float]) -> tuple[float, float, float]:
-    """The 95 % interval of the mean, and the p-value of a mean of zero."""
-    middle, error = mean(values), stdev(values) / math.sqrt(len(values))
-    freedom = len(values) - 1
-    if error <= 1e-12 * abs(middle):  # no scatter at all, which only generated figures have
-        return middle, middle, 0.0 if middle else 1.0
-    half_width = float(special.stdtrit(freedom, 1 - LEVEL / 2)) * error
-    return middle - half_width, middle + half_width, 2 * float(special.stdtr(freedom, -abs(middle) / error))

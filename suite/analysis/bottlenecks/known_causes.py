@@ -1,16 +1,17 @@
 """Causes that are known already: when each applies, in a sentence, and where its evidence is.
 
-A cause is mentioned beside a category that takes longer in the slower row, and only if its condition holds. It is a
-likely reason, not a measured one: the figures beside it are what was measured.
+A cause is a likely reason, not a measured one, and is mentioned beside a category that takes longer in the slower row.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-from suite.analysis.bottlenecks.costs import Costs
+if TYPE_CHECKING:
+    from suite.analysis.bottlenecks.causes import Costs
 
 #: A share of a step below which a category is not there to speak of.
 LITTLE = 0.02
@@ -27,12 +28,8 @@ class Reason:
     source: str
 
 
-@dataclass(frozen=True)
-class Known:
-    """A cause: what it is, the categories that it makes longer, its evidence, and when it applies.
-
-    ``holds`` gets the costs of the slower and of the faster row. ``source`` is a page of this repository or an address.
-    """
+class Known(NamedTuple):
+    """A cause, the categories that it makes longer, its source, and whether it holds for a slower and a faster row."""
 
     name: str
     words: str
@@ -41,9 +38,10 @@ class Known:
     holds: Callable[[Costs, Costs], bool]
 
 
-def find_known_causes(category: str, slower: Costs, faster: Costs) -> Iterator[Known]:
+def find_known_causes(category: str, slower: Costs, faster: Costs) -> tuple[Reason, ...]:
     """The known causes that make this category of the slower row longer."""
-    return (each for each in KNOWN if category in each.categories and each.holds(slower, faster))
+    holding = (each for each in KNOWN if category in each.categories and each.holds(slower, faster))
+    return tuple(Reason(each.name, each.words, each.source) for each in holding)
 
 
 def _xla(costs: Costs) -> bool:
@@ -56,7 +54,6 @@ def _has(costs: Costs, category: str) -> bool:
 
 
 def _has_named(costs: Costs, pattern: str, most_calls: bool = False) -> bool:
-    """Whether one of the large operations has such a name; with ``most_calls`` one that runs in a loop."""
     return any(
         re.search(pattern, name, re.IGNORECASE) and (not most_calls or each.calls >= LOOPED)
         for each in costs.typical.operations

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from suite.analysis.bottlenecks.costs import Costs, costs
+from suite.analysis.bottlenecks.causes import Costs, costs
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.rows.metrics import PeakKey, number, peaks
 from suite.record.record import Record
@@ -51,11 +51,9 @@ class Roof:
         return self.flops_per_s / self.bytes_per_s
 
     def of_one(self, processes: int) -> Roof:
-        """The share of one process, which has a profile of its own."""
         return Roof(self.flops_per_s / processes, self.bytes_per_s / processes)
 
     def at(self, intensity: float) -> float:
-        """The highest rate at this arithmetic intensity, in FLOP/s."""
         return min(self.flops_per_s, intensity * self.bytes_per_s)
 
 
@@ -74,11 +72,9 @@ class RooflinePart:
 
     @property
     def intensity(self) -> float | None:
-        """FLOPs per byte."""
         return self.flops / self.bytes if self.bytes else None
 
     def share(self, roof: Roof) -> float | None:
-        """The rate as a share of the highest at this intensity."""
         return None if self.intensity is None else self.flops_per_s / roof.at(self.intensity)
 
     def bound(self, roof: Roof) -> str:
@@ -117,7 +113,6 @@ def roofline(group: Group) -> list[RooflineRow]:
 
 
 def _roofs(group: Group) -> dict[PeakKey, Roof]:
-    """The highest peaks of all devices together that any launch measured, by the key of `peaks`."""
     bandwidths: dict[tuple[str, int], float] = {}
     for row in group.rows:
         key = row.machine, row.cell.devices
@@ -135,7 +130,6 @@ def _positive(value: float) -> bool:
 
 
 def _parts(found: Costs) -> tuple[RooflinePart, ...]:
-    """The parts that take time and have FLOPs, and the whole step."""
     samples = _samples(found)
     kinds = _kinds(found.row.ok[0])
     parts = []
@@ -151,19 +145,16 @@ def _parts(found: Costs) -> tuple[RooflinePart, ...]:
 
 
 def _samples(found: Costs) -> float:
-    """The samples of a step of the process that was profiled, one of several where each has a device of its own."""
     return median(record.effective_batch / record.cell.processes for record in found.row.ok)
 
 
 def _kinds(record: Record) -> dict[str, float]:
-    """FLOPs of one sample's forward pass by kind, as the spec has them."""
     stated = record.workload.get("flops_by_kind")
     known = {kind: number(value) for kind, value in stated.items()} if isinstance(stated, dict) else {}
     return {kind: value for kind, value in known.items() if value is not None and value > 0}
 
 
 def _bytes(found: Costs, categories: tuple[str, ...]) -> float | None:
-    """The bytes that these categories move; None if one that takes a noticeable part of their time has none."""
     total = sum(found.seconds[category] for category in categories)
     known = {category: moved for category in categories if (moved := found.moved[category])}
     unknown = sum(found.seconds[category] for category in categories if category not in known | dict.fromkeys(TIMELESS))

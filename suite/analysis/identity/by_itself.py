@@ -40,7 +40,6 @@ def by_itself(launches: Sequence[Record], still: Container[str] = ()) -> str:
 
 
 def _faults(identity: Identity, still: Container[str]) -> Iterator[str]:
-    """What is wrong with a launch and has no bound, in words."""
     recomputed, last, answered = identity.recomputed, identity.last, identity.answered
     if identity.losses and len(identity.losses) not in STEPS:
         yield f"the fingerprint has {len(identity.losses)} steps"
@@ -56,7 +55,6 @@ def _faults(identity: Identity, still: Container[str]) -> Iterator[str]:
 
 
 def _excesses(identity: Identity, coarse: bool) -> Iterator[str]:
-    """Which numbers of a launch are beyond their bounds, in words."""
     bounded = [
         (identity.optimizer, OPTIMIZER, "the optimizer is off its formula by {:.0e}"),
         (identity.own_optimizer, OWN_OPTIMIZER, "at the cell's batch, the optimizer is off its formula by {:.0e}"),
@@ -88,7 +86,6 @@ def _excesses(identity: Identity, coarse: bool) -> Iterator[str]:
 
 
 def _dropout(found: Sequence[Draws], workload: str) -> str:
-    """Returns what is wrong with the draws of dropout in some launches, in words."""
     if any(len(set(draws.losses)) < len(draws.losses) for draws in found):
         return "dropout draws the same masks in every step"
     if (shared := fmean(draws.shared or 0.0 for draws in found)) > SHARED:
@@ -100,7 +97,6 @@ def _dropout(found: Sequence[Draws], workload: str) -> str:
 
 
 def _spreads(found: Sequence[Draws], workload: str) -> str:
-    """The first spread of models of one size that is not what was measured, in words."""
     bounds, size = read_declaration(workload).dropout_bounds, found[0].size
     expected, spread = bounds.spread.get(size), fmean(draws.spread for draws in found)
     if expected and relative(spread, expected) > DROPOUT_APART + bounds.scatter / len(found) ** 0.5:

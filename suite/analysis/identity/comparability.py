@@ -7,7 +7,7 @@ from statistics import median
 
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.records.ledger import UNACCOUNTED
-from suite.analysis.rows.environments import describe_mixed_conditions, differences
+from suite.analysis.rows.conditions import describe_mixed_conditions, differences
 from suite.analysis.rows.groups import Row, RowKey
 from suite.analysis.rows.metrics import clock_mhz, first_gpu, number
 from suite.analysis.rows.wording import figure
@@ -26,10 +26,7 @@ UNPROVED = (*UNSOUND, "no evidence")
 
 
 def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: bool = False) -> str:
-    """Why there is no ratio of this row to the other; empty if there may be one.
-
-    ``across`` allows rows that ran on different machines.
-    """
+    """Why there is no ratio of this row to the other; empty if there may be one."""
     if not other.ok:
         return other.outcome
     if not across and row.machine != other.machine:
@@ -61,7 +58,6 @@ def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: b
 
 
 def _find_changes(rows: Iterable[Row]) -> list[str]:
-    """What changed about the GPU within one run, in words."""
     rows = list(rows)
     records = [record for row in rows for record in row.ok]
     changes = []
@@ -82,11 +78,9 @@ def _find_changes(rows: Iterable[Row]) -> list[str]:
 
 
 def _driver(record: Record) -> str:
-    """The version of the GPU's driver, where the record says."""
     driver = record.environment.get("driver")
     return clean(driver.get("version", ""), 40) if isinstance(driver, dict) else ""
 
 
 def _distinct(values: Iterable[str]) -> list[str]:
-    """Each value once, without empty ones: a launch that recorded none contradicts no other."""
     return [value for value in dict.fromkeys(values) if value]

@@ -26,32 +26,9 @@ LARGEST_UPDATE = 0.9
 #: mathematics were 1e-17 to 3e-16 in float64 beside a largest of 1, which Adam divides by its epsilon of 1e-8.
 STILL = 1e-6
 
-# The bounds that each workload's spec declares are from this table: ten times the largest deviation between any two of
-# the frameworks, rounded up, as `python -m tests.studies.tolerances` found on a CPU (x86-64 with AVX-512; torch 2.13.0,
-# TensorFlow 2.21.0, Keras 3.15.1, JAX 0.10.2) with real data and batch 8, the fingerprint's own seed among the seeds.
-# In float32, two threads (early figures: one):
-#                              seeds  first loss  to step 4  to step 10  updates early    late
-#   cifar100_cnn       full      10      1.0e-7     3.1e-7     9.5e-5      6.5e-5 (n = 3)  2.2e-2
-#                      full, own  1      1.0e-7     3.1e-7     3.4e-5      5.4e-5          8.5e-3
-#   cifar100_resnet18  full       4      2.6e-7        -       2.7e-3         -            6.2e-2
-#                      small, own 1      4.7e-7     3.1e-5     2.7e-4      4.7e-3          6.1e-2
-#   gpt_small          full       1      1.1e-7     2.0e-7     2.0e-7      1.7e-6          1.7e-6
-#                      small      3      2.2e-7     3.4e-7     3.4e-7      1.9e-6          1.4e-6
-#   imdb_lstm          full      10      1.7e-7        -       4.8e-7         -            1.8e-5
-#                      small      6      1.7e-7     8.7e-8     4.9e-7      8.7e-6          9.3e-6
-#   imdb_transformer   full       1      1.0e-8     4.4e-6     4.4e-6      2.0e-5          1.3e-5
-#                      small      3      1.7e-7     9.0e-7     9.0e-7      1.3e-5          1.1e-4
-# And in bf16:
-#   cifar100_cnn       full       3      1.0e-6        -       1.3e-4         -            6.6e-2
-#                      small      3      1.0e-7     1.4e-4     6.1e-4      4.4e-2          1.3e-1
-#   cifar100_resnet18  full       3      7.5e-4        -       1.3e-2         -            1.5e-1
-#                      small      4      6.9e-4     1.3e-3     2.5e-3      2.6e-1 (n = 2)  6.1e-1
-#   gpt_small          small      2      4.4e-6     1.2e-5     1.2e-5      1.4e-3          9.6e-4
-#   imdb_lstm          full       4      2.9e-5        -       3.0e-4         -            1.1e-2
-#                      small      4      3.9e-5     4.5e-5     3.5e-4      7.3e-3 (n = 2)  5.3e-3
-#   imdb_transformer   small      1      7.2e-5     9.6e-4     9.6e-4      1.7e-2          4.3e-1
-# At a batch of its own (32, n = 1 each) the full CNN was off by 1.6e-4 in early updates, and the full LSTM (64) by
-# 9.2e-6. In bf16 the CNN's updates, and all of ResNet-18's figures, have five times what was measured, as ten times
+# The bounds that each workload's spec declares are ten times the largest deviation between any two of the frameworks,
+# rounded up, as `tests/studies/tolerances.py` found and lists them.
+# In bf16 the CNN's updates, and all of ResNet-18's figures, have five times what was measured, as ten times
 # would let anything pass; its early updates have 2.5 times, and its late ones .9, which shows a tensor that does not
 # move. The first loss has more, for GPUs' kernels, which were not measured; a wrong layout moved it by 1e-5 to 4e-3.
 # The late figures of the CNNs are larger since a max-pool's or a ReLU's choice between two almost equal values turns
@@ -59,11 +36,7 @@ STILL = 1e-6
 # Planted in float32: momentum .45 for .5 moves early updates by 4e-2, 1 % more learning rate by 1e-2, TF32 by 9e-3.
 EXACT = Bounds(*5 * (1e-9,))
 # TF32 and float16 need a GPU, and have bounds from bf16's until they are measured there. Inputs of 11 bits where bf16
-# has 8 err by an eighth; a quarter leaves some slack. So it holds what `python -m tests.studies.rounding` finds on a
-# CPU (size small), where one side rounds its inputs to 11 bits and the other does not:
-#                              seeds  first loss  to step 4  to step 10  updates early    late
-#   cifar100_cnn                  3      1.5e-5     2.7e-5     3.8e-4      4.3e-2          5.9e-2
-#   cifar100_resnet18             2      2.3e-4     1.4e-4     2.8e-4      1.4e-1          2.0e-1
+# has 8 err by an eighth; a quarter leaves some slack, and holds what `tests/studies/rounding.py` found on a CPU.
 SHARE_OF_BF16 = 1 / 4
 
 NUMBERS = ("first_loss", "early_losses", "losses", "early_updates", "updates")
@@ -71,21 +44,18 @@ EARLY = ("early_losses", "early_updates")
 
 
 def _scale(bounds: Bounds, factor: float, names: tuple[str, ...] = NUMBERS) -> Bounds:
-    """Provisional bounds, some of them scaled; on updates they stay below 1, the deviation of an unmoved tensor."""
     scaled = {name: factor * getattr(bounds, name) for name in names}
     limited = {name: min(bound, LARGEST_UPDATE) for name, bound in scaled.items() if name.endswith("updates")}
     return replace(bounds, **scaled | limited, provisional=True)
 
 
 def loss_bound(bounds: Bounds, step: int) -> float:
-    """The bound on the loss of a step, counted from 1."""
     if step == 1:
         return bounds.first_loss
     return bounds.early_losses if step <= EARLY_LOSSES else bounds.losses
 
 
 def _every(declared: Mapping[str, Bounds]) -> dict[str, Bounds]:
-    """The bounds of all precisions that follow from declared ones."""
     narrow = declared.get("bf16")
     derived = {precision: _scale(narrow, SHARE_OF_BF16) for precision in ("tf32", "fp16")} if narrow else {}
     return {"fp64": EXACT, **derived, **declared}
@@ -140,10 +110,7 @@ RECOMPUTED = 0.05
 
 
 def tolerance_of(workload: str, precision: str, cuda: bool, evidence: str = "fingerprint") -> Bounds | None:
-    """The bounds on evidence of this name (see `suite.analysis.identity.verdicts.COMPARED`).
-
-    None if none were measured or derived.
-    """
+    """The bounds on evidence of this name (see `suite.analysis.identity.verdicts.COMPARED`)."""
     if evidence in ("float64", "evaluation", "inference"):
         return EXACT
     if evidence == "dropout":
@@ -159,7 +126,6 @@ def tolerance_of(workload: str, precision: str, cuda: bool, evidence: str = "fin
 
 
 def _of_outside(workload: str, precision: str) -> Bounds | None:
-    """The declared bounds, or the widest of any of the suite's own: of other workloads nothing is measured."""
     declared = read_declaration(workload).bounds.get(precision)
     own = [bounds for (_, other), bounds in TOLERANCE.items() if other == precision]
     if declared or not own:

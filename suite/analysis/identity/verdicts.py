@@ -1,45 +1,69 @@
 """Did the frameworks compute the same? Compares the evidence of the launches.
 
 Evidence (`suite.record.parts.evidence.Identity`) is compared only with evidence of the same workload, size, precision,
-data and spec. The digest of the loader's batches also needs the same batch size and seed, and a fingerprint at the
-cell's own batch size needs that size. Digests must be equal; numbers may differ by the bounds of
-`suite.analysis.identity.tolerances`. Evidence that a record of an older version lacks is not judged. A launch without a
-fingerprint rests on one of the same program.
+data and spec. Digests must be equal; numbers may differ by the bounds of `suite.analysis.identity.tolerances`. Evidence
+that a record of an older version lacks is not judged. A launch without a fingerprint rests on one of the same program.
 
-No framework is the norm. With three or more frameworks the reference is the median over them, element by element (of
-the median of each framework's launches). With two it is the other framework. With one it is its own median, so that at
-least its launches and cells are compared with each other; of an even number that is the lower of the middle two, which
-leaves the whole distance of one to the other. What a high-level interface trains is an implementation of its own: it is
-held against the suite's own loops, and is part of no reference where there are any, as all backends of Keras would
-share a mistake of it. Releases of a framework are one implementation beside other frameworks, and where there are none,
-each is one of its own. Evidence that needs no reference (the optimizer's formula, dropout's spread, the batches and
-steps of what is timed) is judged by itself.
+With three or more frameworks the reference is the median over them, element by element (of the median of each
+framework's launches). With two it is the other framework. With one it is its own median; of an even number that is the
+lower of the middle two, which leaves the whole distance of one to the other. A high-level interface is an
+implementation of its own: it is held against the suite's own loops, and is part of no reference where there are any, as
+all backends of Keras would share a mistake of it. Releases of a framework are one implementation beside other
+frameworks, and where there are none, each is one of its own.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from statistics import median, median_low
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from suite.analysis.identity.by_itself import by_itself
-from suite.analysis.identity.reference import (
-    Implementation,
-    group_by,
-    implementation,
-    majority,
-    of_release,
-    reference_records,
-)
 from suite.analysis.identity.tolerances import EARLY_UPDATES, STILL, loss_bound, relative, tolerance_of
 from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted
+from suite.plan.cell import INTERFACES
 from suite.plan.settings.strategies import has_local_statistics
 from suite.record.parts.evidence import Identity, Trace
 from suite.record.record import Record
 from workloads.spec import Bounds
+
+#: What counts as one implementation: a framework's interface, and where there is one alone, each of its releases.
+Implementation = tuple[str, ...]
+
+
+def implementation(record: Record) -> Implementation:
+    return record.cell.framework, record.cell.interface
+
+
+def of_release(record: Record) -> Implementation:
+    return *implementation(record), record.cell.release
+
+
+def group_by(records: Iterable[Record], key: Callable[[Record], Hashable]) -> dict[Any, list[Record]]:
+    grouped: dict[Any, list[Record]] = {}
+    for record in records:
+        grouped.setdefault(key(record), []).append(record)
+    return grouped
+
+
+def reference_records(records: Sequence[Record]) -> Sequence[Record]:
+    """The records that a reference is made of: those of the suite's own loops, where there are any."""
+    return [record for record in records if record.cell.interface == INTERFACES[0]] or records
+
+
+def majority(digests: Iterable[tuple[str, str]]) -> str | None:
+    """The digest of more than half of the frameworks, from pairs of framework and digest."""
+    by_framework: dict[str, Counter[str]] = {}
+    for framework, digest in digests:
+        by_framework.setdefault(framework, Counter())[digest] += 1
+    votes = Counter(counts.most_common(1)[0][0] for counts in by_framework.values())
+    digest, count = votes.most_common(1)[0]
+    return digest if 2 * count > len(by_framework) else None
+
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -163,7 +187,6 @@ def _identity(record: Record) -> Identity:
 
 
 def _kind(record: Record, name: str) -> Hashable:
-    """What evidence of this name depends on besides what all records of a group share."""
     seed = str(record.run.get("seed"))  # each launch that trains to the end has one of its own
     if name == "initial":
         return seed
@@ -177,7 +200,6 @@ def _kind(record: Record, name: str) -> Hashable:
 
 
 def _majorities(records: Sequence[Record]) -> dict[tuple[str, Hashable], str | None]:
-    """The digest of most frameworks, by the name and kind of what it is of."""
     found = {}
     for name in DIGESTS:
         digests = [record for record in records if getattr(_identity(record), name)]
@@ -188,7 +210,6 @@ def _majorities(records: Sequence[Record]) -> dict[tuple[str, Hashable], str | N
 
 
 def _digests(launches: Sequence[Record], majorities: Mapping[tuple[str, Hashable], str | None]) -> Iterator[str]:
-    """Which digests are not those of the majority, in words."""
     for record, name in product(launches, DIGESTS):
         digest = getattr(_identity(record), name)
         if digest and digest != majorities[name, _kind(record, name)]:
@@ -198,7 +219,6 @@ def _digests(launches: Sequence[Record], majorities: Mapping[tuple[str, Hashable
 def _references(
     records: Sequence[Record], own: Callable[[Record], Implementation]
 ) -> dict[tuple[str, Hashable, Implementation], Trace]:
-    """The reference for each implementation's evidence, by the name and kind of the evidence."""
     references = {}
     for name in COMPARED:
         with_evidence = [record for record in records if name in _identity(record).traces]
@@ -216,7 +236,6 @@ def _references(
 
 
 def _median(traces: Sequence[Trace], middle: Callable[[Iterable[float]], float]) -> Trace:
-    """Element by element, over those that have the element."""
     steps = max(len(trace.losses) for trace in traces)
     updates: dict[str, list[float]] = {}
     for name, moved in (each for trace in traces for each in trace.updates.items()):
@@ -230,7 +249,6 @@ def _median(traces: Sequence[Trace], middle: Callable[[Iterable[float]], float])
 def _deviation(
     name: str, trace: Trace, reference: Trace, bounds: Bounds, still: frozenset[str]
 ) -> tuple[float, float, str]:
-    """The largest relative deviations of losses and updates, and in words the first that is beyond the bounds."""
     if len(trace.losses) != len(reference.losses):
         return 0.0, 0.0, f"{len(trace.losses)} losses against {len(reference.losses)}"
     names, others = trace.updates, reference.updates
@@ -244,7 +262,6 @@ def _deviation(
 
 
 def _beyond(name: str, losses: Sequence[float], updates: Mapping[str, float], bounds: Bounds) -> str:
-    """The first deviation that is beyond the bounds, in words; empty without any."""
     for step, deviation in enumerate(losses, 1):
         if deviation > loss_bound(bounds, step):
             return f"losses at step {step} by {deviation:.0e}"

@@ -37,7 +37,6 @@ class Bound(NamedTuple):
 
     @property
     def problem(self) -> str:
-        """What is wrong with it, in words; empty if nothing is."""
         if self.least <= self.value <= self.most:
             return ""
         return f"{self.figure} is {self.value:.3g}, and {self.least:.3g} to {self.most:.3g} by {self.by}"

@@ -158,7 +158,6 @@ def _device(record: Record, machines: Machines) -> Device:
 
 
 def _rates(records: Iterator[tuple[Device, Record]]) -> dict[Device, list[float]]:
-    """The peaks that launches measured undisturbed, of each device and precision for which enough have one."""
     measured: dict[Device, list[float]] = {}
     for device, record in records:
         rate = positive(record.settings.get("peak_flops_per_s"))
@@ -168,7 +167,6 @@ def _rates(records: Iterator[tuple[Device, Record]]) -> dict[Device, list[float]
 
 
 def _find_odd(record: Record, rates: Sequence[float]) -> list[str]:
-    """Whether a launch measured a peak far above those of others, beside which every rate would seem small."""
     own = positive(record.settings.get("peak_flops_per_s"))
     if not rates or not own or own <= steps.PEAK_OF_USUAL * median(rates):
         return []

@@ -2,9 +2,6 @@
 
 Nothing is repaired: a file that cannot be trusted is refused with one line that names it and the way out. The one
 exception is the last line of a journal, which a killed run may leave half written: it is ignored, and a note says so.
-
-Files are read launch by launch, and only what a comparison needs of each launch is kept
-(`suite.analysis.records.reader`), so that many large files can be compared at once.
 """
 
 from __future__ import annotations
@@ -18,10 +15,8 @@ from sys import intern
 from typing import Any, BinaryIO
 
 from framework_training_suite import CommandError, typed
-from suite.analysis.records.json_text import decode, members, without_surrogates
-from suite.analysis.records.lines import Place
-from suite.analysis.records.reader import Reader, read_lines
-from suite.analysis.records.saved import EMPTY, find_records
+from suite.analysis.records.reader import Place, Reader, read_lines
+from suite.analysis.records.saved import EMPTY, decode, find_records, members, without_surrogates
 from suite.catalog.suggest import nearest
 from suite.record.bundle import SUFFIX, BundleError
 from suite.record.bundle import read as read_bundle
@@ -68,11 +63,7 @@ class Loaded:
 
 
 def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list[str]]:
-    """The files that ``runs`` name, each a path, a folder, or a run's number or name in ``storage``; and notes.
-
-    Without names it is the run saved last. If several runs have a name, it is the one saved last, and a note says so.
-    Raises `LoadError` if there is none.
-    """
+    """The files that ``runs`` name, each a path, a folder, or a run's number or name in ``storage``; and notes."""
     saved = _by_age(storage.rglob("*.json"))
     folders = (storage, storage.parent / "journals")
     journals = _by_age(path for folder in folders for path in folder.rglob("*.jsonl"))
@@ -141,7 +132,6 @@ def load(paths: Iterable[Path], *, whole: bool = False) -> Loaded:
 
 
 def _refuse_another(path: Path, holder: Path, launch: Launch, held: Launch | None) -> None:
-    """Raise `LoadError` for another launch of a run that a bundle has, which says itself of what run it is."""
     both = [each.record for each in (launch, held) if each]
     figures = [(each.started, each.outcome.status, each.phases) for each in both]
     if not may_pass(launch.record.outcome) and (not held or figures[0] != figures[1]):  # of a try, the last counts
@@ -150,7 +140,6 @@ def _refuse_another(path: Path, holder: Path, launch: Launch, held: Launch | Non
 
 
 def _read_saved(path: Path, notes: list[str], reader: Reader, runs: Runs) -> Iterator[Launch]:
-    """The launches of a saved run, which is read twice: for where its records are, then record by record."""
     with _reading(path) as file:
         try:
             saved = find_records(without_surrogates(file.read()))
@@ -209,7 +198,6 @@ def _journal(path: Path, notes: list[str], reader: Reader, runs: Runs) -> Iterat
 
 
 def _bundle(path: Path, _notes: list[str], _reader: Reader, runs: Runs) -> Iterator[Launch]:
-    """The launches of a bundle, as its checker reads them, all in memory, since the file has them compressed."""
     try:
         bundle = read_bundle(path)
         run = _read_description(bundle.about.run, path, runs)
@@ -224,7 +212,6 @@ def _bundle(path: Path, _notes: list[str], _reader: Reader, runs: Runs) -> Itera
 
 
 def _read_description(description: Any, path: Path, runs: Runs) -> Any:
-    """The id of the run that the file describes, if it does; its description is added to ``runs``."""
     if not isinstance(description, dict):
         return None
     runs.setdefault(_run_id(description.get("id"), path), description)
@@ -246,7 +233,6 @@ _READERS: Mapping[str, Callable[[Path, list[str], Reader, Runs], Iterator[Launch
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[BinaryIO]:
-    """The open file. Raises `LoadError` if it cannot be read, or is no text."""
     try:
         with open(str(path), "rb", opener=regular) as file:
             yield file
@@ -258,7 +244,6 @@ def _reading(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _collector_off() -> Iterator[None]:
-    """Without the garbage collector: it takes a quarter of the time, and finds nothing, since all records stay."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -269,7 +254,6 @@ def _collector_off() -> Iterator[None]:
 
 
 def _by_age(paths: Iterable[Path]) -> list[Path]:
-    """The files, oldest first; if their times are equal, as in a fresh checkout, by the number in the name."""
     return sorted((path for path in paths if path.is_file()), key=lambda path: (path.stat().st_mtime, path.name))
 
 
@@ -279,13 +263,11 @@ def _is_run(path: Path) -> bool:
 
 
 def _has_name(path: Path, name: str) -> bool:
-    """Whether this is the file's name, with or without its suffix, or one of its parts: the number or the title."""
     number, _, title = path.stem.partition("_")
     return name in {path.stem, path.name, number, number.lstrip("0"), title} - {""}
 
 
 def _nearest_name(paths: Sequence[Path], name: str) -> str:
-    """The name that was probably meant, the last file's first; empty if none is near, and for a number."""
     stems = [path.stem for path in reversed(paths)]
     titles = [title for stem in stems if (title := stem.partition("_")[2])]
     word = Path(name).name.removesuffix(".jsonl").removesuffix(".json")

@@ -53,7 +53,6 @@ OVERFLOWS, GROWTH_STEPS = 16, 2000
 
 
 def check_windows(record: Record) -> Iterator[str]:
-    """As many windows as planned, long enough, all alike, and as many steps in each as warming up ended with."""
     plan = record.run.get("plan")
     planned = plan.get("windows") if isinstance(plan, dict) else None
     least_s = positive(plan.get("min_window_s")) if isinstance(plan, dict) else None
@@ -125,7 +124,6 @@ def check_order(records: Sequence[Record]) -> list[str]:
 
 
 def _check_phases(record: Record, ceiling: float) -> Iterator[str]:
-    """Training is neither faster than a part of it that nothing hides, nor slower than its parts one after another."""
     train, parts = record.phases.get("train"), {n: p for n, p in record.phases.items() if n in ("compute", "input")}
     if train is None:
         return

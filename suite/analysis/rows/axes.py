@@ -44,7 +44,6 @@ class Base:
     values: dict[str, str]
 
     def holds(self, row: Row) -> bool:
-        """Whether this row is at the base."""
         return self.axis.value(row) == self.values[row.cell.framework]
 
     def __str__(self) -> str:
@@ -54,10 +53,7 @@ class Base:
 
 
 def base(axis: Axis, rows: Iterable[Row], wanted: str | None) -> Base:
-    """The base among these rows: the value ``wanted``, else the usual one or the first in the natural order.
-
-    A part of its name is enough for a machine.
-    """
+    """The base among these rows: the value ``wanted``, else the usual one or the first in the natural order."""
     rows = list(rows)
     frameworks = list(dict.fromkeys(row.cell.framework for row in rows))
     if wanted is not None:
@@ -84,7 +80,6 @@ def _first(axis: Axis, rows: Sequence[Row]) -> str:
 
 
 def _usual(setting: Setting, cell: Cell) -> bool:
-    """Whether the cell has the value of a setting that other values are compared with, where a row has it."""
     usual = {"compile": USUAL_COMPILE, "strategy": REFERENCE_STRATEGY}.get(setting.name, {})
     default = usual.get(cell.framework, setting.default)
     return not setting.starts_at_default or bool(getattr(cell, setting.name) == default)

@@ -1,14 +1,48 @@
-"""Which launches of two rows belong together, and whether the number of a row's launches allows a test of them."""
+"""Which launches count, which of two rows belong together, and whether their number allows a test of them.
+
+Whether a launch was disturbed is read from what does not depend on its own speed (`suite.record.disturbance`). Such a
+launch is shown and is in no test.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from suite.analysis.rows.groups import Row
-from suite.plan.measuring import SEQUENTIAL
+from suite.analysis.records.ledger import UNACCOUNTED, problems
+from suite.catalog.defects import UNSOUND, Defect, find_defects
+from suite.catalog.frameworks import FRAMEWORKS
+from suite.catalog.setting import VERSION
+from suite.plan.measuring import REPEAT, SEQUENTIAL
+from suite.record.disturbance import DISTURBED, find_disturbances, is_disturbed
 from suite.record.record import Record
 from suite.record.retry import count_tested
+from suite.record.text import clean
+
+if TYPE_CHECKING:
+    from suite.analysis.rows.groups import Row
+
+#: The flag of launches of a release that computes wrongly or crashes on their device. Their rows keep their ratios:
+#: whether a row met the defect is what its evidence shows.
+UNSOUND_RELEASE = "unsound-release"
+
+
+def release_of(record: Record) -> str:
+    """The framework's version in a record, which its cell names where the packages do not; empty without either."""
+    versions = record.environment.get("packages")
+    names = FRAMEWORKS[record.cell.framework].distributions
+    found = (versions[name] for name in names if name in versions) if isinstance(versions, Mapping) else ()
+    recorded = clean(next(iter(found), ""), 40)
+    return recorded if re.match(VERSION, recorded) else record.cell.release
+
+
+def unsound(record: Record) -> list[Defect]:
+    known = find_defects(record.cell.framework, release_of(record), (str(record.settings.get("device")),))
+    return [each for each in known if each.kind in UNSOUND]
+
 
 #: Launches of a block that a run made before and after it was resumed lie no further apart, in seconds.
 APART_MOST_S = 3600.0
@@ -54,3 +88,44 @@ def _are_together(record: Record, other: Record) -> bool:
         return abs((began - other_began).total_seconds()) <= APART_MOST_S
     except (TypeError, ValueError):  # no time that can be compared
         return False
+
+
+#: With a larger share of its places left without an undisturbed launch, a run names no winner.
+LOST_MOST = 1 / 3
+
+
+def select_counting(records: Iterable[Record]) -> list[Record]:
+    """The successful launches that figures and tests are made of, by block: all, if every one was disturbed."""
+    ok = sorted((each for each in records if each.outcome.ok), key=lambda record: (record.block, record.launch))
+    quiet = [record for record in ok if record.cell.recipe or not is_disturbed(record)]
+    return quiet or ok
+
+
+def say_too_busy(records: Sequence[Record]) -> str:
+    """Why the machine was too busy for an answer during a run with these launches; empty if it was not."""
+    ok = [record for record in records if record.outcome.ok and not record.cell.recipe]
+    causes = {record.key: causes for record in ok if (causes := find_disturbances(record))}
+    places = {(record.cell, record.launch % REPEAT) for record in ok}
+    quiet = {(record.cell, record.launch % REPEAT) for record in ok if record.key not in causes}
+    if len(places) - len(quiet) <= LOST_MOST * len(places):
+        return ""
+    common = Counter(each[0].partition(" (")[0] for each in causes.values()).most_common(1)[0][0]
+    example = next(each[0] for each in causes.values() if each[0].startswith(common))
+    return f"{len(places) - len(quiet)} of {len(places)} launches were disturbed ({example})"
+
+
+def flags_of(record: Record) -> tuple[str, ...]:
+    """What is to be known of a launch, each flag once; some are found on reading, as old records lack them."""
+    train = record.phases.get("train")
+    found = {
+        "unsteady": train and not train.steady, UNACCOUNTED: problems(record), DISTURBED: is_disturbed(record),
+        UNSOUND_RELEASE: unsound(record),
+    }  # fmt: skip
+    read = [flag for flag, there in found.items() if there]
+    return tuple(dict.fromkeys([*(clean(flag, 40) for flag in record.flags), *read]))
+
+
+def seed_of(record: Record) -> int:
+    """The seed of a launch, or its number where the record has none."""
+    seed = record.run.get("seed")
+    return seed if type(seed) is int else record.launch

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from suite.analysis.records.defects import UNSOUND_RELEASE
 from suite.analysis.records.load import Launch
 from suite.analysis.records.machines import Machines
 from suite.analysis.rows.axes import AXES, order
+from suite.analysis.rows.blocks import UNSOUND_RELEASE, flags_of, say_too_busy, select_counting
 from suite.analysis.rows.conditions import Conditions, conditions
-from suite.analysis.rows.disturbed import flags_of, say_too_busy, select_counting
 from suite.analysis.rows.runs import Runs
 from suite.analysis.rows.wording import fill, middle
 from suite.catalog import settings
@@ -90,12 +89,10 @@ class Row:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether no launch was undisturbed, so that nothing can be said of the row."""
         return not self.cell.recipe and bool(self.ok) and all(map(is_disturbed, self.ok))
 
     @cached_property
     def conditions(self) -> Conditions:
-        """What the successful launches ran under besides the machine."""
         return conditions(self.ok)
 
     @cached_property
@@ -113,14 +110,12 @@ class Row:
 
     @property
     def reasons(self) -> list[str]:
-        """Why launches failed, each reason once."""
         failed = [launch.record.outcome for launch in self.launches if not launch.record.outcome.ok]
         reasons = (f"{outcome.status}: {clean(outcome.reason) or 'no reason was recorded'}" for outcome in failed)
         return list(dict.fromkeys(reasons))
 
     @cached_property
     def flags_of_launches(self) -> list[tuple[str, ...]]:
-        """The flags of each launch, in their order."""
         return [flags_of(launch.record) for launch in self.launches]
 
     @cached_property
@@ -132,12 +127,10 @@ class Row:
 
     @cached_property
     def effective_batches(self) -> list[int]:
-        """The samples per update of the successful launches, each once."""
         return sorted({record.effective_batch for record in self.ok})
 
     @property
     def machine(self) -> str:
-        """Processor, cores and GPUs that the launches ran on; empty if no record names them."""
         return "; ".join(self.machines)
 
 
@@ -169,13 +162,11 @@ class Group:
 
     @cached_property
     def settled(self) -> bool:
-        """Whether each framework has one strategy only, which the number of devices then implies."""
         strategies = {(row.cell.framework, row.cell.strategy) for row in self.rows if row.cell.strategy}
         return len(strategies) == len({framework for framework, _ in strategies})
 
     @property
     def constant(self) -> str:
-        """The settings that all rows share, in words."""
         names = [name for name in SETTINGS if name not in ON_DEMAND and name not in self.varying]
         values = {name: SETTINGS[name](self.rows[0]) for name in names}
         words = [fill(WORDS[name], value) for name, value in values.items() if value != DEFAULTS.get(name)]
@@ -183,7 +174,6 @@ class Group:
 
     @property
     def data_words(self) -> str:
-        """The kind of data, in capitals unless it is the real data."""
         return {"real": "real data", "synthetic": "SYNTHETIC DATA"}.get(self.data_kind, "DATA OF UNKNOWN KIND")
 
     def label(self, row: Row, mark: str = " · ", without: Sequence[str] = ()) -> str:
@@ -193,7 +183,6 @@ class Group:
         return mark.join([row.cell.framework, *filter(None, values)])
 
     def row(self, run: str, cell: Cell) -> Row | None:
-        """The row of this cell in this run."""
         return self._by_key.get((run, cell))
 
     def alike(self, row: Row, *free: str) -> list[Row]:
@@ -218,10 +207,7 @@ class Group:
 
 
 def group(launches: Iterable[Launch], by: str = "framework", across: bool = False) -> list[Group]:
-    """The groups in the order of `suite.plan.cell`; within a group the rows by settings, then along the axis ``by``.
-
-    Along ``size`` the sizes of a workload share a group. With ``across`` the runs stay in the order of their files.
-    """
+    """The groups in the order of `suite.plan.cell`; within a group the rows by settings, then along the axis ``by``."""
     launches = list(launches)
     by_group: dict[GroupKey, dict[RowKey, list[Launch]]] = {}
     # Launches that know their data go first, so that the others can join an existing group.
@@ -252,17 +238,14 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
 
 
 def _place(workload: str) -> tuple[int, str]:
-    """Where a workload stands: the suite's own in their order, then those from outside by name."""
     return (WORKLOADS.index(workload) if workload in WORKLOADS else len(WORKLOADS), workload)
 
 
 def _short(name: str) -> str:
-    """How a value of a setting is written in a label."""
     return settings.SETTINGS[name].short if name in settings.SETTINGS else "{}"
 
 
 def _ignoring(cell: Cell, free: Iterable[str]) -> Cell:
-    """The cell with these settings at a fixed value, so that cells that differ in nothing else are equal."""
     return replace(cell, **{name: OPEN[name] for name in free})
 
 
@@ -279,7 +262,6 @@ def _spec(launch: Launch) -> str:
 
 
 def _nearest_group(launch: Launch, by_group: Mapping[GroupKey, Mapping[RowKey, list[Launch]]], by: str) -> GroupKey:
-    """The group of a launch that failed before it knew its data: that of its cell, else its run, else its workload."""
     cell = launch.record.cell
     own_key = _group_key(launch, by)
     candidates = {key: rows for key, rows in by_group.items() if key[:3] == own_key[:3]}

@@ -1,11 +1,12 @@
-"""The monitor's readings of a row while it trained, as medians over launches, for the second table."""
+"""The monitor's readings of a row while it trained: medians over launches, and the timeline of one launch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from statistics import median
 
+from suite.analysis.records.reader import lines, place_of
 from suite.analysis.rows.groups import Group, Row
 from suite.catalog.metrics import first_gpu, joules_per_sample, monitor_metrics, number, within
 from suite.record.record import Record
@@ -48,11 +49,7 @@ PeakKey = tuple[str, str, int]
 
 
 def peaks(group: Group) -> dict[PeakKey, float]:
-    """The highest rate of a large matrix product that any launch measured, in FLOP/s, of all its devices together.
-
-    It is one for all frameworks: whatever one of them achieves, the device can do. Each number of devices has a peak of
-    its own, since on a CPU they share the cores.
-    """
+    """The highest rate of a large matrix product that any launch measured, in FLOP/s, of all its devices together."""
     highest: dict[PeakKey, float] = {}
     for row in group.rows:
         key = row.machine, row.cell.precision, row.cell.devices
@@ -75,3 +72,70 @@ def utilisation(row: Row, highest: Mapping[PeakKey, float]) -> float | None:
 def clock_mhz(record: Record) -> float | None:
     """The first GPU's SM clock while the launch trained, its median over the samples."""
     return number(within(first_gpu(record), "phases", "train", "sm_clock_mhz", "median"))
+
+
+#: Start and end of each burst of measured windows, in seconds.
+Spans = tuple[tuple[float, float], ...]
+
+#: Seconds after the last measured window that still belong to a launch: a worker that only exits does no work.
+AFTER_S = 0.5
+
+
+@dataclass(frozen=True)
+class Line:
+    """Times in seconds since the worker was spawned, and the value at each, None if it is missing."""
+
+    at_s: tuple[float, ...]
+    values: tuple[float | None, ...]
+
+    @property
+    def highest(self) -> float:
+        return max((value for value in self.values if value is not None), default=0.0)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The timeline of a launch: its lines by metric, and start and end of each burst of a phase's measured windows."""
+
+    row: Row
+    block: int
+    lines: dict[str, Line]
+    spans: dict[str, Spans]
+
+    @property
+    def end_s(self) -> float:
+        return max(line.at_s[-1] for line in self.lines.values())
+
+
+def trace(row: Row) -> Trace | None:
+    record = pick_launch(row.ok)
+    if not record:
+        return None
+    spans = {name: phase.spans for name, phase in record.phases.items() if phase.spans}
+    return Trace(row, record.block, lines_of(record), spans)
+
+
+def pick_launch(launches: Iterable[Record]) -> Record | None:
+    """Of those with timelines the one with the median throughput (the slower of the middle two)."""
+    recorded = sorted(filter(has_lines, launches), key=lambda record: record.samples_per_s or 0.0)
+    return recorded[(len(recorded) - 1) // 2] if recorded else None
+
+
+def lines_of(record: Record) -> dict[str, Line]:
+    """The lines of one launch by metric; those of a file are read there. Raises `OSError` if it has changed."""
+    place = place_of(record.metrics)
+    return {name: Line(*points) for name, points in lines(place.metrics() if place else record.metrics)}
+
+
+def until_the_end(whole: Trace) -> Trace:
+    """The same trace up to shortly after its last measured window, or as it is if it has none."""
+    if not whole.spans:
+        return whole
+    end_s = max(end for each in whole.spans.values() for _, end in each) + AFTER_S
+    counts = {name: sum(at <= end_s for at in line.at_s) for name, line in whole.lines.items()}
+    cut = {name: Line(line.at_s[: counts[name]], line.values[: counts[name]]) for name, line in whole.lines.items()}
+    return replace(whole, lines={name: line for name, line in cut.items() if counts[name]})
+
+
+def has_lines(record: Record) -> bool:
+    return bool(place_of(record.metrics)) or next(lines(record.metrics), None) is not None

@@ -1,12 +1,8 @@
 """What each setting brought in a race, and which settings interact.
 
-The effect of a value of a setting is its ratio to the base value over all pairs of cells that differ in nothing else:
-each pair gives the mean of its logarithmic ratios over the blocks that both ran in, and the pairs are weighted by their
-blocks. A race drops cells, so that pairs have unequal numbers of blocks. The noise is that of the whole race
-(`suite.analysis.statistics.estimates.two_way.fit`), which is known better than that of any pair.
-
-Settings interact where the ratios of the pairs differ by more than that noise: an F-test of their scatter, with Holm's
-correction over all effects. The setting that explains most of the scatter is named, with the effect at each value.
+The effect of a value is its ratio to the base value over all pairs of cells that differ in nothing else, weighted by
+their blocks; the noise is that of the whole race. Settings interact where the ratios of the pairs differ by more than
+that noise: an F-test of their scatter, with Holm's correction over all effects.
 """
 
 from __future__ import annotations
@@ -19,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from suite.analysis.statistics.estimates.two_way import Fit, Scores
-from suite.analysis.statistics.inference import LEVEL, holm
+from suite.analysis.statistics.inference import LEVEL, Interval, holm
+from suite.analysis.statistics.noise import Fit, Scores
 from suite.plan.cell import USUAL_COMPILE, Cell
 from suite.plan.sweeps.sweep import AXES, spell_value
 
@@ -29,13 +25,12 @@ SETTINGS = tuple(axis for axis in AXES if axis not in ("workload", "size"))
 
 
 @dataclass(frozen=True)
-class EffectRatio:
+class EffectRatio(Interval):
     """How many times as good one value is as the base, and the 95 % interval; over so many pairs of cells."""
 
-    value: float
-    low: float
-    high: float
-    pairs: int
+    low: float = 1.0
+    high: float = 1.0
+    pairs: int = 1
 
 
 @dataclass(frozen=True)
@@ -78,9 +73,8 @@ def effects(cells: Sequence[Cell], scores: Scores, fitted: Fit) -> list[Effect]:
     corrected = iter(holm([p for p in tests if p is not None]))
     done = []
     for (effect, pairs), test in zip(found, tests, strict=True):
-        p = None if test is None else next(corrected)
-        done.append(_explain(replace(effect, p=p), pairs, fitted) if p is not None and p < LEVEL else
-                    replace(effect, p=p))  # fmt: skip
+        tested = effect if test is None else replace(effect, p=next(corrected))
+        done.append(_explain(tested, pairs, fitted) if tested.p is not None and tested.p < LEVEL else tested)
     return done
 
 
@@ -92,7 +86,6 @@ def place(cell: Cell, setting: str) -> str:
 
 
 def _pairs(column: Mapping[Cell, int], scores: Scores, setting: str, base: str, value: str) -> list[_Pair]:
-    """``column`` has the cells with their columns in ``scores``."""
     bases = {_key(cell, setting): cell for cell in column if place(cell, setting) == base}
     pairs = []
     for cell in column:
@@ -107,7 +100,6 @@ def _pairs(column: Mapping[Cell, int], scores: Scores, setting: str, base: str, 
 
 
 def _key(cell: Cell, setting: str) -> tuple[Any, ...]:
-    """All settings of a cell but one."""
     return tuple(place(cell, name) for name in AXES if name != setting)
 
 
@@ -119,7 +111,6 @@ def _ratio(pairs: Sequence[_Pair], fitted: Fit) -> EffectRatio:
 
 
 def _interaction(pairs: Sequence[_Pair], fitted: Fit) -> float | None:
-    """The p-value of pairs that scatter by no more than the noise; None for a single pair."""
     if len(pairs) < 2:
         return None
     variance = 2 * fitted.deviation**2
@@ -135,7 +126,6 @@ def _scatter(pairs: Sequence[_Pair]) -> float:
 
 
 def _explain(effect: Effect, pairs: Sequence[_Pair], fitted: Fit) -> Effect:
-    """The effect with the setting that explains most of the scatter of its pairs, per value that it has."""
     best, least = "", math.inf
     for setting in SETTINGS:
         groups = _group(pairs, setting)

@@ -1,9 +1,7 @@
 """Decides a race between cells: records in, survivors out. It launches nothing.
 
-A race runs in blocks: each holds one launch of every cell that is left. What failed for good is out at once, with the
-reason; what is significantly worse (`suite.analysis.search.significance`) is out at the end of a block, and so is what
-breaks a limit, learned worse, or did not compute the same as the others. The same records always give the same race, so
-a search that goes on after an interruption needs nothing but its journal.
+A race runs in blocks of one launch of every cell that is left. The same records always give the same race, so a search
+that goes on after an interruption needs nothing but its journal.
 """
 
 from __future__ import annotations
@@ -15,13 +13,27 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from suite.analysis.accuracy.learning import find_worse_learners, reference
 from suite.analysis.identity.comparability import UNPROVED
 from suite.analysis.identity.verdicts import verdicts
-from suite.analysis.search.objectives import figure_of, format_value, mean, score, why_none
 from suite.analysis.search.significance import LEVEL, find_dominated, worse
-from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Exit, Race, Step, table
-from suite.analysis.statistics.estimates.two_way import fit
+from suite.analysis.search.state import (
+    FAILED,
+    LEARNED,
+    LIMIT,
+    UNPROVEN,
+    WORSE,
+    Exit,
+    Race,
+    Step,
+    figure_of,
+    format_value,
+    mean,
+    score,
+    table,
+    why_none,
+)
+from suite.analysis.statistics.accuracy import find_worse_learners, reference
+from suite.analysis.statistics.noise import fit
 from suite.plan.cell import Cell
 from suite.plan.measuring import SEEDS_LEAST
 from suite.plan.objective import Question
@@ -58,13 +70,11 @@ class Elimination:
         }
 
     def add(self, record: Record) -> None:
-        """Take in the next record; those of other cells are passed over."""
         if record.cell in self.cells:
             self.tries.setdefault((record.cell, record.launch), []).append(record)
             self.launches += 1
 
     def race(self) -> Race:
-        """The state of the race."""
         while not self.over and self.alive and self.block < BLOCKS_MOST:
             if due := self._block():
                 return self._race(due)
@@ -79,11 +89,9 @@ class Elimination:
         return tuple(cell for cell in self.cells if cell not in self.out)
 
     def _is_settled(self) -> bool:
-        """Whether a race whose cells agree may end: equal accuracy is tested from three seeds on."""
         return self.question.target is None or self.block >= SEEDS_LEAST or len(self.alive) < 2
 
     def _block(self) -> tuple[Cell, ...]:
-        """Take in the block's records, in the order in which they were made; returns the cells that are still due."""
         due = []
         for cell in [each for each in shuffle_cells(self.cells, self.seed, self.block) if each not in self.out]:
             tries = self.tries.get((cell, self.block), ())
@@ -116,7 +124,6 @@ class Elimination:
         return any((cell, block) in self.tries for block in range(self.block + 1))
 
     def _judge(self) -> None:
-        """Drop what the block that just ended rules out."""
         for cell, detail in self._find_unproved().items():
             self._drop(cell, UNPROVEN, detail)
         for cell, reason in self._beyond_limits().items():
@@ -138,7 +145,6 @@ class Elimination:
             self._drop(self.cells[at], WORSE, reason)
 
     def _keeps_limits(self, state: Race, cell: Cell) -> bool:
-        """Whether a cell keeps the limits as far as is known, so that others may be dropped for being worse than it."""
         enough = self.question.target is None or len(self.records.get(cell, ())) >= SEEDS_LEAST
         return enough and not state.beyond(cell)
 
@@ -147,7 +153,6 @@ class Elimination:
         return {cell: str(proof) for cell, proof in proofs.items() if cell not in self.out and proof.kind in UNPROVED}
 
     def _beyond_limits(self) -> dict[Cell, str]:
-        """The cells that break a limit by more than noise; what is one launch old breaks that of memory only."""
         broken = {}
         for limit in self.question.limits:
             scores = table(self.cells, self.records, self.question, limit.name, self.block)
@@ -186,7 +191,6 @@ def shuffle_cells(cells: Sequence[Cell], seed: int, block: int) -> list[Cell]:
 
 
 def race(cells: Sequence[Cell], records: Iterable[Record], question: Question, seed: int = 0) -> Race:
-    """The state of the race of these cells after these records, which are in the order in which they were made."""
     referee = Elimination(tuple(cells), question, seed)
     for record in records:
         referee.add(record)

@@ -1,17 +1,11 @@
 """Which cells of a race can go: sequential elimination with Student bounds, and how much risk that spends.
 
 Scores are logarithms of an objective, higher is better, one row per block and one column per cell; NaN where a cell was
-not launched, or failed. A score is taken as the sum of its cell, its block and noise of one scale, so that the noise is
-estimated from all cells at once: two blocks of twelve cells leave eleven degrees of freedom, where a test of one pair
-has one. That is what lets a race drop cells after two launches each.
-
-After the first block nothing is known of the noise, and no cell goes: a single launch may be slow by chance, however
-far behind it is. From the second block on a cell goes if it is more than the margin behind the best one and
+not launched, or failed. The noise is of one scale and estimated from all cells at once, which lets a race drop cells
+after two launches each. From the second block on a cell goes if it is more than the margin behind the best one and
 significantly worse: a one-sided bound by Student's t, with Bonferroni's correction over the cells that are left, at the
-look's share of `LEVEL` (see `share`). The shares of all looks together never exceed `LEVEL`: the alpha spending of
-group-sequential trials (Lan and DeMets, Biometrika 70, 1983), in a race as Maron and Moore run it (Hoeffding races,
-NIPS 6, 1994). To drop every arm whose bound lies below that of the best is the successive elimination of Even-Dar,
-Mannor and Mansour (JMLR 7, 2006).
+look's share of `LEVEL`: the alpha spending of group-sequential trials (Lan and DeMets, Biometrika 70, 1983) in a race
+(Maron and Moore, NIPS 6, 1994; successive elimination: Even-Dar, Mannor and Mansour, JMLR 7, 2006).
 
 ``python -m tests.studies.tune`` chose the method and the constants, by simulation with the noise of committed launches.
 """
@@ -23,7 +17,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.analysis.statistics.estimates.two_way import Fit, Scores, fit
+from suite.analysis.statistics.noise import Fit, Scores, fit
 
 #: The risk that a race drops the best cell, over all its looks.
 LEVEL = 0.05
@@ -60,10 +54,7 @@ def worse(scores: Scores, alive: Flags, margin: float, judges: Flags | None = No
 
 
 def beyond(behind: Scores, fitted: Fit, top: int, *, rivals: int, look: int, margin: float) -> Flags:
-    """Which differences to the cell ``top`` are significant at this look among so many rivals, and beyond the margin.
-
-    One block knows no noise and finds nothing.
-    """
+    """Which differences to the cell ``top`` are significant at this look among so many rivals and beyond the margin."""
     if not fitted.freedom:
         return np.zeros(len(behind), dtype=bool)
     bound = fitted.reach(LEVEL * share(look) / rivals) * fitted.errors(top)
@@ -71,10 +62,7 @@ def beyond(behind: Scores, fitted: Fit, top: int, *, rivals: int, look: int, mar
 
 
 def all_tie(scores: Scores, alive: Flags, margin: float) -> bool:
-    """Whether each cell that is left is shown to lie within the margin of the best, by bounds of `LEVEL` in all.
-
-    One cell ties with itself.
-    """
+    """Whether each cell that is left is shown to lie within the margin of the best, by bounds of `LEVEL`."""
     if alive.sum() < 2:
         return True
     fitted = fit(scores)

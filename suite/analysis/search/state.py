@@ -1,4 +1,4 @@
-"""The state of a race between cells: which are left, which are out and why, and how good each is."""
+"""The state of a race between cells: which are left, which are out and why, and the figures that it is judged by."""
 
 from __future__ import annotations
 
@@ -8,13 +8,74 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from suite.analysis.search.objectives import mean, score, value
+from suite.analysis.rows.metrics import Prices, joules_per_sample
+from suite.analysis.rows.wording import NONE, figure
 from suite.analysis.search.significance import all_tie, spent
-from suite.analysis.statistics.estimates.two_way import Fit, Scores, fit
+from suite.analysis.statistics.noise import Fit, Scores, fit
 from suite.plan.cell import Cell
-from suite.plan.objective import Question
+from suite.plan.objective import KINDS, Question
 from suite.record.record import Record
+
+#: Where the peak memory of a launch stands: of the GPU's allocator if there is one, else of the process.
+MEMORY = ("allocator_peak_bytes", "rss_peak_bytes")
+
+
+def value(record: Record, name: str, question: Question) -> float | None:
+    """The quantity of this name, in its own unit; None if the launch did not measure it, or reached no target."""
+    if name == "samples/s":
+        found = record.samples_per_s
+    elif name == "step-latency":
+        phase = record.phases.get("train")
+        found = phase.step_s if phase else None
+    elif name == "joules/sample":
+        found = joules_per_sample(record)
+    elif name == "cost":
+        joules = joules_per_sample(record)
+        found = Prices(question.price_hour, question.price_kwh).of_a_million(record.samples_per_s, joules)
+    elif name == "memory":
+        found = next((float(record.memory[kind]) for kind in MEMORY if kind in record.memory), None)
+    else:
+        found = record.course.seconds_to_target if record.course else None
+    return found if found and found > 0 and math.isfinite(found) else None
+
+
+def score(quantity: float | None, name: str) -> float:
+    if quantity is None:
+        return math.nan
+    return math.log(quantity) if KINDS[name].more else -math.log(quantity)
+
+
+def why_none(record: Record, question: Question) -> str:
+    """Why a launch that ended well has no figure for an objective; empty if it has all."""
+    for objective in question.objectives:
+        if value(record, objective.name, question) is None:
+            if objective.target is not None and record.course:
+                epochs, last = len(record.course.epochs), record.course.final_accuracy
+                return f"did not reach {objective.target:g} in {epochs} epochs (it ended at {last:.3f})"
+            return f"its launch measured no {objective.name}"
+    return ""
+
+
+def figure_of(score: float, name: str) -> float:
+    return math.exp(score if KINDS[name].more else -score)
+
+
+def mean(scores: NDArray[np.float64]) -> float:
+    return float(np.nanmean(scores))
+
+
+def format_value(value: float | None, name: str) -> str:
+    """A quantity with its unit, such as ``1,234 samples/s``, ``12.3 ms`` or ``2.11 GiB``."""
+    if value is None:
+        return NONE
+    if name == "memory":
+        return f"{figure(value / 2**30)} GiB" if value >= 2**30 else f"{figure(value / 2**20)} MiB"
+    if name == "step-latency":
+        return f"{figure(1e3 * value)} ms"
+    return f"{figure(value)} {KINDS[name].unit}".rstrip()
+
 
 #: Why a cell is out, in a word.
 WORSE, LIMIT, FAILED, LEARNED, UNPROVEN = "worse", "limit", "failed", "learned worse", "not proved"
@@ -62,13 +123,11 @@ class Race:
 
     @cached_property
     def scores(self) -> list[Scores]:
-        """Of each objective, (blocks, cells)."""
         count = 1 + max((block for each in self.records.values() for block in each), default=-1)
         return [table(self.cells, self.records, self.question, each.name, count) for each in self.question.objectives]
 
     @cached_property
     def fits(self) -> list[Fit]:
-        """Of each objective, over all launches so far; none while there is no launch."""
         return [fit(each) for each in self.scores if each.size]
 
     @property
@@ -84,19 +143,14 @@ class Race:
 
     @property
     def recommended(self) -> list[Cell]:
-        """The cells that are left, the best first, without those that are beyond a limit on average.
-
-        None before a whole block: what did not run yet may be the best.
-        """
+        """The cells that are left, the best first, without those that are beyond a limit on average."""
         return [cell for cell in self.ranked if not self.beyond(cell)] if self.blocks else []
 
     @property
     def launched_once(self) -> list[Cell]:
-        """The cells that ran before a whole block was done, the best first; they show nothing of the others."""
         return [] if self.blocks else [cell for cell in self.ranked if cell in self.records]
 
     def beyond(self, cell: Cell) -> str:
-        """The first limit that the mean of a cell's launches is beyond; empty if there is none."""
         for limit in self.question.limits:
             logs = self.logs(cell, limit.name)
             if len(logs) and mean(logs) < score(limit.value, limit.name):
@@ -104,7 +158,6 @@ class Race:
         return ""
 
     def logs(self, cell: Cell, name: str) -> Scores:
-        """The scores of a cell's launches in a quantity, by block."""
         records = self.records.get(cell, {})
         figures = (value(records[block], name, self.question) for block in sorted(records))
         return np.array([score(figure, name) for figure in figures if figure is not None])
@@ -119,7 +172,6 @@ class Race:
 def table(
     cells: Sequence[Cell], records: Mapping[Cell, Mapping[int, Record]], question: Question, name: str, blocks: int
 ) -> Scores:
-    """The scores of a quantity (blocks, cells); NaN where there is none."""
     scores = np.full((blocks, len(cells)), np.nan)
     for at, cell in enumerate(cells):
         for block, record in records.get(cell, {}).items():

@@ -1,13 +1,8 @@
-"""Which framework is fastest in each setting of a group, by how much, and whether that is decided.
+"""Which framework is fastest in each setting of a group, by how much, and which rows are marked as best.
 
-A contest holds the rows that share all settings but those that are a framework's own: its compile mode, and its
-strategy for several devices. Each framework enters with its fastest row. Pairs have the verdicts of their run
-(`suite.analysis.statistics.multiple_testing`).
-
-A framework with several compile modes or strategies enters with the fastest of them, chosen on the launches that its
-ratio comes from. Such a ratio is too high: by 0.6 to 0.9 % where two or three modes are equally fast and launches
-scatter by 3 % (``python -m tests.studies.answers``), and less if one mode is clearly ahead. The interval makes no
-allowance for that.
+A contest holds the rows that share all settings but those that are a framework's own. Each framework enters with its
+fastest row, chosen on the launches that its ratio comes from. Such a ratio is too high: by 0.6 to 0.9 % where two or
+three modes are equally fast and launches scatter by 3 % (``python -m tests.studies.answers``).
 """
 
 from __future__ import annotations
@@ -15,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, permutations
+from statistics import median
 
 from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict
-from suite.analysis.rows.environments import differences
+from suite.analysis.rows.conditions import differences
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
+from suite.analysis.statistics.inference import CLOSE, LEAST, OPPOSITE, Estimate
 from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare, entered, fastest, rate
-from suite.analysis.statistics.ratios import CLOSE, Ratio
+from suite.analysis.statistics.ratios import Pair, Read
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.plan.measuring import MARGIN
 
@@ -42,7 +39,7 @@ class FastestBySetting:
 
     settings: tuple[tuple[str, str], ...]
     rows: tuple[Row, ...]
-    gaps: Mapping[tuple[str, str], Ratio]
+    gaps: Mapping[tuple[str, str], Estimate]
     unranked: Mapping[str, str]
     modes: Mapping[str, str] = field(default_factory=dict)
     strategies: Mapping[str, str] = field(default_factory=dict)
@@ -56,20 +53,17 @@ class FastestBySetting:
     def rivals(self) -> list[str]:
         return [row.cell.framework for row in self.rows[1:]]
 
-    def gap(self, name: str, other: str) -> Ratio:
-        """The gap of two frameworks, seen from the first."""
+    def gap(self, name: str, other: str) -> Estimate:
         known = self.gaps.get((name, other))
         return known if known else self.gaps[other, name].reverse
 
     @property
     def leaders(self) -> list[str]:
-        """The first framework and those that were tested against it and are not decidedly slower."""
         tied = [name for name in self.rivals if self.gaps[self.top, name].verdict not in ("", "faster")]
         return [self.top, *tied]
 
     @property
     def tie(self) -> str:
-        """How the leaders tie; empty if there is only one."""
         gaps = [self.gap(*pair) for pair in combinations(self.leaders, 2)]
         if not gaps:
             return ""
@@ -81,12 +75,10 @@ class FastestBySetting:
 
     @property
     def decided_pairs(self) -> list[tuple[str, str]]:
-        """The pairs of leaders of which the first is decidedly faster."""
         return [pair for pair in permutations(self.leaders, 2) if self.gap(*pair).verdict == "faster"]
 
     @property
     def behind(self) -> list[str]:
-        """The frameworks that are decidedly slower than the fastest."""
         return [name for name in self.rivals if self.gaps[self.top, name].verdict == "faster"]
 
     @property
@@ -95,51 +87,35 @@ class FastestBySetting:
 
     @property
     def is_untested(self) -> bool:
-        """Whether the first framework was tested against no other."""
         return len(self.untested) == len(self.rivals)
 
 
 def find_fastest(
     group: Group, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN, known: Known = NOTHING
 ) -> list[FastestBySetting]:
-    """The contests of a group in the order of its rows; those without any successful row are left out.
-
-    ``known`` are the ratios of the group's table.
-    """
+    """The contests of a group in the order of its rows; those without any successful row are left out."""
     settings = entered(group)
-    best = {key: fastest(rows, verdicts) for key, rows in settings.items()}
-    ranked, apart = {}, {}
-    for key, rows in best.items():
-        ranked[key], apart[key] = _keep_alike(rows)
-    pairs = [pair for rows in ranked.values() for pair in combinations(rows, 2)]
+    ranked = {key: _keep_alike(fastest(rows, verdicts)) for key, rows in settings.items()}
+    pairs = [pair for rows, _ in ranked.values() for pair in combinations(rows, 2)]
     # Rows of different runs share no blocks, and have a ratio only where a table has one.
-    wanted = {(a.key, b.key): (a, b, 1.0) for a, b in pairs if a.run == b.run or (b.key, a.key) in known}
-    gaps = compare(wanted, group, verdicts, margin, known)
-    none = Ratio(reason="they are of different runs")
-    return [
-        order_rows(
-            FastestBySetting(
-                key,
-                tuple(rows),
-                {
-                    (a.cell.framework, b.cell.framework): gaps.get((a.key, b.key), none)
-                    for a, b in combinations(rows, 2)
-                },
-                _find_obstacles(settings[key], best[key], verdicts) | apart[key],
-                *(_find_values(settings[key], rows, name) for name in OF_A_FRAMEWORK),
-            )
-        )
-        for key, rows in ranked.items()
-        if rows
-    ]
+    wanted = {(a.key, b.key): Pair(a, b) for a, b in pairs if a.run == b.run or (b.key, a.key) in known}
+    ratios = compare(wanted, group, verdicts, margin, known)
+    none = Estimate(reason="they are of different runs")
+    contests = []
+    for key, (rows, apart) in ranked.items():
+        gaps = {
+            (a.cell.framework, b.cell.framework): ratios.get((a.key, b.key), none) for a, b in combinations(rows, 2)
+        }
+        ranks = {*apart, *(row.cell.framework for row in rows)}
+        others = [row for row in settings[key] if row.cell.framework not in ranks]
+        unranked = {row.cell.framework: obstacle(row, row, verdicts) for row in others} | apart
+        own = (_find_values(settings[key], rows, name) for name in OF_A_FRAMEWORK)
+        contests += [order_rows(FastestBySetting(key, tuple(rows), gaps, unranked, *own))] if rows else []
+    return contests
 
 
 def order_rows(contest: FastestBySetting) -> FastestBySetting:
-    """The same contest with its rows in order: decidedly faster before slower, otherwise by their median throughput.
-
-    A median is over all launches of a row, a gap over the blocks that two rows share, and so they may disagree. Where
-    nothing was tested, the row that was faster in the shared blocks goes first.
-    """
+    """The same contest with its rows in order: decidedly faster before slower, otherwise by their median throughput."""
     left = sorted(contest.rows, key=rate, reverse=True)
     rows: list[Row] = []
     while left:
@@ -157,8 +133,6 @@ def _beats(contest: FastestBySetting, row: Row, other: Row) -> bool:
 
 
 def _keep_alike(rows: Sequence[Row]) -> tuple[list[Row], dict[str, str]]:
-    """The rows of which each may be compared with each, as many as there are, and why the others are not ranked."""
-
     def apart(row: Row, other: Row) -> str:
         return differences(row, other)[0] if row.run == other.run else ""
 
@@ -172,15 +146,57 @@ def _keep_alike(rows: Sequence[Row]) -> tuple[list[Row], dict[str, str]]:
     return [*kept], reasons
 
 
-def _find_obstacles(rows: Iterable[Row], ranked: Sequence[Row], verdicts: Mapping[RowKey, Verdict]) -> dict[str, str]:
-    known = {row.cell.framework for row in ranked}
-    return {row.cell.framework: obstacle(row, row, verdicts) for row in rows if row.cell.framework not in known}
-
-
 def _find_values(rows: Sequence[Row], ranked: Iterable[Row], name: str) -> dict[str, str]:
-    """The value of this setting of each framework that ran with several values of it."""
     return {
         row.cell.framework: SETTINGS[name](row)
         for row in ranked
         if len({SETTINGS[name](each) for each in rows if each.cell.framework == row.cell.framework}) > 1
     }
+
+
+def find_best(
+    group: Group,
+    verdicts: Mapping[RowKey, Verdict],
+    value: Read,
+    *,
+    more: bool,
+    margin: float = MARGIN,
+    known: Known = NOTHING,
+) -> set[RowKey]:
+    """The rows that are best by ``value`` among comparable ones: the highest with ``more``, else the lowest.
+
+    Only rows of the same run, machine, precision, batch and number of devices are compared. The row with the best
+    median is tested against each of the others. Rows that do not fall behind it significantly and beyond the margin tie
+    with it, and all of them are best. If no row falls behind, none is.
+    """
+    worse = "slower" if more else "faster"
+
+    def find_beaten(compared: Iterable[tuple[Row, Row]]) -> tuple[set[RowKey], set[RowKey]]:
+        wanted = {(row.key, other.key): Pair(row, other, read=value) for row, other in compared}
+        words = {
+            key: ratio.verdict
+            for key, ratio in compare(wanted, group, verdicts, margin, known).items()
+            if ratio.verdict
+        }
+        losers = {key if word == worse else other for (key, other), word in words.items() if word in OPPOSITE}
+        return {key for key, _ in words}, losers
+
+    def middle(row: Row) -> float:
+        return median(figure for record in row.ok if (figure := value(record)))
+
+    comparable: dict[tuple[str, ...], list[Row]] = {}
+    for row in group.rows:
+        if sum(bool(value(record)) for record in row.ok) >= LEAST and not obstacle(row, row, verdicts):
+            counts = f"{row.cell.accumulate} {row.cell.devices}"
+            key = (row.run, row.machine, row.cell.size, row.cell.precision, row.batch, counts)
+            comparable.setdefault(key, []).append(row)
+    best: set[RowKey] = set()
+    for rows in comparable.values():
+        top, *others = sorted(rows, key=middle, reverse=more)
+        rivals = [row for row in others if not obstacle(row, top, verdicts)]
+        tested, beaten = find_beaten((row, top) for row in rivals)
+        if beaten & tested:
+            # A noisy top ties with rows of which one may be decidedly worse than another: those are not best.
+            near = [row for row in rivals if row.key in tested - beaten]
+            best |= {top.key} | {row.key for row in near} - find_beaten(combinations(near, 2))[1]
+    return best

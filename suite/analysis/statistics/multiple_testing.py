@@ -1,31 +1,28 @@
 """One verdict for one ratio: all comparisons that a run was planned to make are corrected together, once.
 
 A run compares its frameworks in each setting of each workload, and each setting that it varied with the usual one
-(`questions`). With Holm's correction over all of them the probability that anything that is
-said of the run calls something faster or slower where nothing is stays within `statistics.LEVEL`; lists that are
-corrected one by one do so several times as often (``python -m tests.studies.answers``). Every output reads a pair's
-verdict from here, so none contradicts another, whatever else is loaded with the run. Pairs that only a reader asks for,
-along another axis or to another base, are corrected over the run's own ones and these, and those keep theirs.
+(`questions`). With Holm's correction over all of them the probability that anything that is said of the run calls
+something faster or slower where nothing is stays within `statistics.LEVEL`. Every output reads a pair's verdict from
+here. Pairs that only a reader asks for, along another axis or to another base, are corrected over the run's own ones
+and these, and those keep theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import median
 from types import MappingProxyType
-from typing import TypeVar
 
 from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, Base, base
-from suite.analysis.rows.disturbed import say_too_busy
+from suite.analysis.rows.blocks import say_too_busy
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey, group
-from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.inference import Paired
-from suite.analysis.statistics.ratios import OPPOSITE, Ratio, conditions, counterpart, describe, missing, ratio_to
+from suite.analysis.statistics.inference import INCONCLUSIVE, Estimate, Key, Paired, decide
+from suite.analysis.statistics.ratios import Pair, counterparts, missing, throughput
 from suite.analysis.statistics.sequential import common
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.catalog.settings import SETTINGS as DECLARED
@@ -34,17 +31,12 @@ from suite.plan.measuring import LEAST_TESTED, MARGIN
 from suite.record.disturbance import is_disturbed
 from suite.record.record import Record
 
-Key = TypeVar("Key", bound=Hashable)
-
 #: Ratios by the keys of two rows, the first over the second.
-Known = Mapping[tuple[RowKey, RowKey], Ratio]
+Known = Mapping[tuple[RowKey, RowKey], Estimate]
 NOTHING: Known = MappingProxyType({})
 
-UNDECIDED = "inconclusive"
-
-
 #: The settings whose gains are looked for. Sizes and machines are no settings that one would choose for speed, and
-#: numbers of devices have tables of their own (`suite.analysis.scaling.efficiency`).
+#: numbers of devices have tables of their own (`suite.analysis.statistics.scaling`).
 AXES_OF_GAINS = tuple(name for name, each in DECLARED.items() if each.is_choice)
 
 #: The values of the settings that rows share.
@@ -64,13 +56,12 @@ def questions(group: Group, verdicts: Mapping[RowKey, Verdict]) -> Iterator[tupl
     along = [replace(group, by=name) for name in ("framework", *AXES_OF_GAINS) if name in ("framework", *group.varying)]
     for one in along:
         at = base(AXES[one.by], one.rows, None)
-        yield from ((row, other) for row in one.rows if row.ok and (other := counterpart(row, one, at)))
+        yield from counterparts(one, at)
     for rows in entered(group).values():
         yield from combinations(fastest(rows, verdicts), 2)
 
 
 def entered(group: Group) -> dict[Setting, list[Row]]:
-    """The successful rows of each setting, whose frameworks are compared with each other."""
     names = [name for name in group.varying if name not in OF_A_FRAMEWORK]
     found: dict[Setting, list[Row]] = {}
     for row in group.rows:
@@ -95,104 +86,79 @@ def rate(row: Row) -> float:
 
 
 def find_family(group: Group, run: str, margin: float = MARGIN) -> Family:
-    """The comparisons of a whole run, of whose rows this group has some."""
-    kept = group.runs.computed
-    if (run, margin) not in kept:
-        kept[run, margin] = correct_run(group.runs.launches.get(run, ()), margin)
-    family: Family = kept[run, margin]
+    families = group.runs.computed
+    if (run, margin) not in families:
+        families[run, margin] = correct_run(group.runs.launches.get(run, ()), margin)
+    family: Family = families[run, margin]
     return family
 
 
 def correct_run(launches: Sequence[Launch], margin: float = MARGIN) -> Family:
-    """The comparisons that a run with these launches makes, corrected together."""
-    formed: dict[tuple[RowKey, RowKey], Ratio] = {}
-    tests: dict[tuple[RowKey, RowKey], Paired] = {}
+    formed: dict[tuple[RowKey, RowKey], Estimate] = {}
     for one in group(launches):
         identities, shared = verdicts({row.key: row.ok for row in one.rows}), common(one.rows)
         for row, other in questions(one, identities):
-            pair = row.key, other.key
-            if row is not other and pair not in formed and pair[::-1] not in formed:
-                formed[pair], test = ratio_to(row, other, identities, shared=shared)
-                tests |= {pair: test} if test else {}
-    return Family(formed | decide(formed, tests, margin), list(tests.values()))
+            key = row.key, other.key
+            if row is not other and key not in formed and key[::-1] not in formed:
+                formed[key] = Pair(row, other).estimate(identities, across=False, shared=shared)
+    return Family(decide(formed, margin), [each for each in formed.values() if isinstance(each, Paired)])
 
 
 def compare(
-    wanted: Mapping[Key, tuple[Row, Row, float]],
+    wanted: Mapping[Key, Pair],
     group: Group,
     verdicts: Mapping[RowKey, Verdict],
     margin: float = MARGIN,
     known: Known = NOTHING,
-) -> dict[Key, Ratio]:
-    """The ratio of each two rows, divided by a number, with its verdict.
+) -> dict[Key, Estimate]:
+    """The ratio of each pair, with its verdict.
 
-    That of the run itself comes first, then one that is ``known``. All others are corrected over them and the run's.
+    Of throughput, that of the run itself comes first, then one that is ``known``. All others are corrected over them
+    and the run's; ratios of other figures among themselves.
     """
     shared = common(group.rows)
-    formed: dict[Key, Ratio] = {}
-    tests: dict[str, dict[Key, Paired]] = {}
-    for key, (row, other, per) in wanted.items():
-        one_run = row.run == other.run
-        family = find_family(group, row.run, margin).ratios if one_run else NOTHING
-        found = (_look_up(family, row, other) or _look_up(known, row, other)) if per == 1 else None
-        if found and found.value and not obstacle(row, other, verdicts, group.across):
-            name = describe(row, other)
-            formed[key] = replace(found, baseline=name, caveat=conditions(row, other, name))
-            continue
-        formed[key], test = ratio_to(row, other, verdicts, across=group.across, per=per, shared=shared)
-        if test:
-            tests.setdefault(row.run if one_run else "", {})[key] = test
-    for run, own in tests.items():
-        formed |= decide(formed, own, margin, find_family(group, run, margin).tests if run else ())
+    formed: dict[Key, Estimate] = {}
+    tested: dict[str, dict[Key, Estimate]] = {}
+    for key, pair in wanted.items():
+        plain = pair.row.run == pair.other.run and pair.read is throughput
+        family = find_family(group, pair.row.run, margin).ratios if plain else NOTHING
+        found = (_look_up(family, pair) or _look_up(known, pair)) if pair.per == 1 and pair.read is throughput else None
+        if found and found.value and not obstacle(pair.row, pair.other, verdicts, group.across):
+            formed[key] = replace(found, baseline=pair.baseline, caveat=pair.caveat)
+        else:
+            formed[key] = pair.estimate(verdicts, group.across, shared)
+            tested.setdefault(pair.row.run if plain else "", {})[key] = formed[key]
+    for run, own in tested.items():
+        formed |= decide(own, margin, find_family(group, run, margin).tests if run else ())
     return formed
 
 
-def _look_up(known: Known, row: Row, other: Row) -> Ratio | None:
-    if found := known.get((row.key, other.key)):
+def _look_up(known: Known, pair: Pair) -> Estimate | None:
+    if found := known.get((pair.row.key, pair.other.key)):
         return found
-    found = known.get((other.key, row.key))
+    found = known.get((pair.other.key, pair.row.key))
     return found.reverse if found else None
-
-
-def decide(
-    formed: Mapping[Key, Ratio], tests: Mapping[Key, Paired], margin: float = MARGIN, others: Sequence[Paired] = ()
-) -> dict[Key, Ratio]:
-    """The ratios that were tested, with intervals and verdicts after a correction over these tests and ``others``."""
-    found: dict[Key, Ratio] = {}
-    corrected = statistics.correct([*tests.values(), *others])
-    for (key, alone), (test, p) in zip(tests.items(), corrected, strict=False):
-        verdict, before = statistics.verdict(test, margin), statistics.verdict(alone, margin)
-        probably = before if before in OPPOSITE else ""
-        needed = statistics.blocks_to_decide(test, margin) if verdict == UNDECIDED and not test.stops else None
-        found[key] = replace(
-            formed[key], value=test.value, low=test.low, high=test.high, p=p, raw=test.p, verdict=verdict,
-            blocks_to_decide=needed, level=test.level, tests=len(corrected),
-            alone_low=alone.low, alone_high=alone.high, probably=probably if verdict == UNDECIDED else "",
-        )  # fmt: skip
-    return found
 
 
 def ratios(
     group: Group, baseline: str | None, verdicts: Mapping[RowKey, Verdict], margin: float = MARGIN
-) -> dict[RowKey, Ratio]:
-    """A ratio per row, or the reason why there is none: a ratio of runs that are not comparable is worse than none.
-
-    Ratios are formed along the group's axis, to its value ``baseline``; None means the natural one.
-    """
+) -> dict[RowKey, Estimate]:
+    """A ratio per row, or the reason why there is none: a ratio of runs that are not comparable is worse than none."""
     at = base(AXES[group.by], group.rows, baseline)
-    pairs = [(row, counterpart(row, group, at) if row.ok else None) for row in group.rows]
-    wanted = {row.key: (row, other, 1.0) for row, other in pairs if other}
+    wanted = {row.key: Pair(row, other) for row, other in counterparts(group, at)}
     formed = compare(wanted, group, verdicts, margin)
-    for row, other in pairs:  # of a row that failed its outcome says why
-        if not other:
-            formed[row.key] = Ratio(reason=f"no ratio: {missing(row, group, at)}") if row.ok else Ratio()
+    for row in group.rows:  # of a row that failed its outcome says why
+        if row.key not in formed:
+            formed[row.key] = Estimate(reason=f"no ratio: {missing(row, group, at)}") if row.ok else Estimate()
     return {row.key: formed[row.key] for row in group.rows}
 
 
-def known_ratios(group: Group, at: Base, formed: Mapping[RowKey, Ratio]) -> Known:
-    """The ratios of a table to the base ``at``, by the pairs that they are of."""
-    pairs = ((row, counterpart(row, group, at)) for row in group.rows if formed[row.key].value)
-    return {(row.key, other.key): formed[row.key] for row, other in pairs if other and other is not row}
+def known_ratios(group: Group, at: Base, formed: Mapping[RowKey, Estimate]) -> Known:
+    return {
+        (row.key, other.key): formed[row.key]
+        for row, other in counterparts(group, at)
+        if formed[row.key].value and other is not row
+    }
 
 
 @dataclass(frozen=True)
@@ -220,7 +186,7 @@ def standing(records: Sequence[Record], margin: float = MARGIN) -> Standing:
     if not found:  # nothing to decide: as many launches as a fixed number has
         few = len({record.block for record in records}) < LEAST_TESTED
         return Standing(0, 0, frozenset(record.cell for record in records if few and record.outcome.ok))
-    left = [pair for pair, ratio in found.items() if ratio.verdict in ("", UNDECIDED)]
+    left = [pair for pair, ratio in found.items() if ratio.verdict in ("", INCONCLUSIVE)]
     cells = {cell for pair in left for _, cell in pair}
     by_cell: dict[Cell, list[Record]] = {}
     for record in records:

@@ -1,88 +1,95 @@
-"""Ratios of a cell's throughput to that of the corresponding cell at the base of an axis, formed within blocks."""
+"""Ratios of two rows, within blocks or across runs: which rows are compared, and the figures that they have."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
-from types import MappingProxyType
 
 from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.axes import Base
 from suite.analysis.rows.blocks import pairs, why_untested
-from suite.analysis.rows.environments import differences
+from suite.analysis.rows.conditions import differences
 from suite.analysis.rows.groups import Group, Row, RowKey
-from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.inference import LEAST, Paired
+from suite.analysis.statistics.inference import LEAST, Estimate, run_t_test, welch
 from suite.analysis.statistics.sequential import Common, last_look
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import COMPILES, REFERENCE_STRATEGY, STRATEGIES, USUAL_COMPILE
 from suite.record.record import Record
 
-OPPOSITE = {"faster": "slower", "slower": "faster"}
-
-#: Two rows whose whole interval lies within this factor of 1 cannot be told apart. It is the difference that six to ten
-#: launches of the published runs show nearly always, so that a wider interval says that more launches are needed, and
-#: nothing of how close they are.
-CLOSE_TO_ONE = 1.1
-#: How an inconclusive ratio stands: close to 1; beyond the margin before the correction only; anywhere.
-CLOSE, PROBABLE, OPEN = "close", "probable", "open"
+#: Reads a figure of a launch.
+Read = Callable[[Record], float | None]
 
 #: Why two rows of a run have no ratio, where nothing else forbids it.
 NO_BLOCK = "no block in which both ended well, soon after each other"
 
 
+def throughput(record: Record) -> float | None:
+    return record.samples_per_s
+
+
 @dataclass(frozen=True)
-class Ratio:
-    """``value`` and its bounds over ``blocks`` blocks; if ``value`` is None, ``reason`` says why there is no ratio.
+class Pair:
+    """A row over another one, by a figure of their launches, divided by ``per``; ``power`` -1 turns latencies over."""
 
-    ``caveat`` names the conditions in which the two rows differ and that change the speed, not the numbers.
-
-    With at least `statistics.LEAST` blocks these are the geometric mean and its interval at ``level``, at which Holm's
-    correction over ``tests`` comparisons tested it; ``p`` is the p-value after that correction (``raw`` before it), and
-    the ``verdict`` follows from the interval. ``alone_low`` and ``alone_high`` are the ends of the 95 % interval before
-    the correction; where that lies beyond the margin and the corrected one does not, ``probably`` says the direction.
-    With fewer blocks they are the median, the lowest and the highest.
-    """
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    blocks: int = 0
-    baseline: str = ""
-    reason: str = ""
-    caveat: str = ""
-    p: float | None = None
-    verdict: str = ""
-    blocks_to_decide: int | None = None
-    raw: float | None = None
-    level: float | None = None
-    tests: int = 0
-    alone_low: float | None = None
-    alone_high: float | None = None
-    probably: str = ""
+    row: Row
+    other: Row
+    per: float = 1.0
+    read: Read = throughput
+    power: int = 1
 
     @property
-    def doubt(self) -> str:
-        """How a ratio stands that no verdict decides: `CLOSE`, `PROBABLE` or `OPEN`; empty for all others."""
-        if self.verdict != "inconclusive" or not self.low or not self.high:
-            return ""
-        if self.low >= 1 / CLOSE_TO_ONE and self.high <= CLOSE_TO_ONE:
-            return CLOSE
-        return PROBABLE if self.probably else OPEN
+    def baseline(self) -> str:
+        same = self.other.run == self.row.run
+        return self.other.cell.id if same else f"{self.other.cell.id} of run {self.other.run}"
 
     @property
-    def reverse(self) -> Ratio:
-        """The same ratio seen from the other row."""
-        if not self.value or not self.low or not self.high:
-            return self
-        low, high = self.alone_low and 1 / self.alone_low, self.alone_high and 1 / self.alone_high
-        return replace(
-            self, value=1 / self.value, low=1 / self.high, high=1 / self.low, alone_low=high, alone_high=low,
-            verdict=OPPOSITE.get(self.verdict, self.verdict), probably=OPPOSITE.get(self.probably, ""),
-        )  # fmt: skip
+    def caveat(self) -> str:
+        speed = differences(self.row, self.other)[1]
+        return f"ran under different conditions than {self.baseline}: {speed}" if speed else ""
+
+    def estimate(self, verdicts: Mapping[RowKey, Verdict], across: bool, shared: Common) -> Estimate:
+        """The ratio, with its test if there are enough launches. ``shared`` are the variances of runs with looks."""
+        reason = obstacle(self.row, self.other, verdicts, across)
+        if not reason and self.read is not throughput and self.row.run != self.other.run:
+            reason = "it is of another run"
+        formed = None if reason else self._by_block(shared) if self.row.run == self.other.run else self._by_run()
+        if formed is None:
+            return Estimate(baseline=self.baseline, reason=f"no ratio to {self.baseline}: {reason or NO_BLOCK}")
+        return replace(formed, baseline=self.baseline, caveat=self.caveat)
+
+    @property
+    def _is_testable(self) -> bool:
+        return self.row is not self.other and not why_untested(self.row, self.other)
+
+    def _by_block(self, shared: Common) -> Estimate | None:
+        row, other = self.row, self.other
+        by_block = {
+            one.block: (value / base) ** self.power / self.per
+            for one, another in pairs(row.ok, other.ok)
+            if (value := self.read(one)) and (base := self.read(another))
+        }
+        ratios = list(by_block.values())
+        if not ratios:
+            return None
+        formed = Estimate(median(ratios), min(ratios), max(ratios), len(ratios))
+        if row.run not in shared:
+            return (run_t_test(ratios) if self._is_testable else None) or formed
+        if row is other or self.read is not throughput:  # only which decides how many launches there are
+            return formed
+        logs = {block: math.log(ratio) for block, ratio in by_block.items()}
+        return last_look(logs, shared[row.run].of_pair(row.key, other.key)) or formed
+
+    def _by_run(self) -> Estimate | None:
+        rates, others = ([rate for record in each.ok if (rate := self.read(record))] for each in (self.row, self.other))
+        n = min(len(rates), len(others))
+        if n >= LEAST and self._is_testable:
+            return welch(rates, others)
+        if not n:
+            return None
+        return Estimate(median(rates) / median(others), min(rates) / max(others), max(rates) / min(others), n)
 
 
 def counterpart(row: Row, group: Group, at: Base) -> Row | None:
@@ -109,42 +116,11 @@ def counterpart(row: Row, group: Group, at: Base) -> Row | None:
     return min(newest_first, key=distance, default=None)
 
 
-def ratio_to(
-    row: Row,
-    other: Row,
-    verdicts: Mapping[RowKey, Verdict],
-    *,
-    across: bool = False,
-    per: float = 1.0,
-    shared: Common = MappingProxyType({}),
-) -> tuple[Ratio, Paired | None]:
-    """The ratio of two rows before its test, and the test if there are enough launches; none of a row to itself.
-
-    Within a run, ratios are divided by ``per`` first: the throughput per device. ``shared`` are the variances of runs
-    with looks.
-    """
-    name = describe(row, other)
-    if reason := obstacle(row, other, verdicts, across):
-        return Ratio(baseline=name, reason=f"no ratio to {name}: {reason}"), None
-    formed, test = _within_run(row, other, per, shared) if other.run == row.run else _compare_runs(row, other)
-    if formed is None:
-        return Ratio(baseline=name, reason=f"no ratio to {name}: {NO_BLOCK}"), None
-    return replace(formed, baseline=name, caveat=conditions(row, other, name)), None if row is other else test
-
-
-def describe(row: Row, other: Row) -> str:
-    """The row that another one is compared with, in words."""
-    return other.cell.id if other.run == row.run else f"{other.cell.id} of run {other.run}"
-
-
-def conditions(row: Row, other: Row, name: str = "") -> str:
-    """The conditions in which two rows differ and that change the speed, not the numbers, in words."""
-    speed = differences(row, other)[1]
-    return f"ran under different conditions than {name or other.cell.id}: {speed}" if speed else ""
+def counterparts(group: Group, at: Base) -> list[tuple[Row, Row]]:
+    return [(row, other) for row in group.rows if row.ok and (other := counterpart(row, group, at))]
 
 
 def missing(row: Row, group: Group, at: Base) -> str:
-    """Which cell at the base would be needed for a ratio, in words."""
     shared = "settings" if group.across else "settings and run"
     if at.axis.name == "framework":
         return f"no cell of {at} with the same data, spec, precision, {shared}"
@@ -152,13 +128,8 @@ def missing(row: Row, group: Group, at: Base) -> str:
     return f"no cell of {row.cell.framework} with {at.axis.name} {value} and otherwise the same {shared}"
 
 
-def by_block(row: Row, other: Row) -> list[float]:
-    """The ratio of throughputs in each block where both succeeded: whatever slows the machine for both cancels out."""
-    return blockwise(row.ok, other.ok)
-
-
 def blockwise(launches: Iterable[Record], others: Iterable[Record]) -> list[float]:
-    """The same ratios for any launches."""
+    """The ratio of throughputs in each block where both succeeded: whatever slows the machine for both cancels out."""
     return [
         record.samples_per_s / other.samples_per_s
         for record, other in pairs(launches, others)
@@ -166,41 +137,8 @@ def blockwise(launches: Iterable[Record], others: Iterable[Record]) -> list[floa
     ]
 
 
-def _within_run(row: Row, other: Row, per: float, shared: Common) -> tuple[Ratio | None, Paired | None]:
-    block_ratios = [ratio / per for ratio in by_block(row, other)]
-    if not block_ratios:
-        return None, None
-    formed = Ratio(median(block_ratios), min(block_ratios), max(block_ratios), len(block_ratios))
-    return formed, compare_rows(row, other, block_ratios, shared, per)
-
-
-def compare_rows(
-    row: Row, other: Row, block_ratios: Sequence[float], shared: Common, per: float = 1.0
-) -> Paired | None:
-    """The test of two rows of one run by its design, fixed or with looks; None with too few blocks, or others."""
-    if row.run not in shared:
-        return None if why_untested(row, other) else statistics.run_t_test(block_ratios)
-    rates = {r.block: (r.samples_per_s, o.samples_per_s) for r, o in pairs(row.ok, other.ok)}
-    logs = {block: math.log(one / another / per) for block, (one, another) in rates.items() if one and another}
-    return last_look(logs, shared[row.run].of_pair(row.key, other.key))
-
-
-def _compare_runs(row: Row, other: Row) -> tuple[Ratio | None, Paired | None]:
-    """The ratio of medians of two runs, which share no blocks; its bounds are those of any launch over any other."""
-    rates, other_rates = ([rate for record in each.ok if (rate := record.samples_per_s)] for each in (row, other))
-    n = min(len(rates), len(other_rates))
-    if not n:
-        return None, None
-    formed = Ratio(median(rates) / median(other_rates), min(rates) / max(other_rates), max(rates) / min(other_rates), n)
-    return formed, statistics.welch(rates, other_rates) if n >= LEAST and not why_untested(row, other) else None
-
-
 def break_even_steps(row: Row, group: Group) -> float | None:
-    """The steps after which compiling has paid off, against the same framework's usual mode with the same settings.
-
-    That is the extra time to the first step over the time that each later step saves, medians over launches. None if
-    the row is the usual mode itself, is not faster, or if either has no successful launch.
-    """
+    """The steps after which compiling has paid off, against the same framework's usual mode with the same settings."""
     cell = row.cell
     usual = replace(cell, compile=USUAL_COMPILE[cell.framework])
     other = group.row(row.run, usual)

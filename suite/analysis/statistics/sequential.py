@@ -1,26 +1,19 @@
 """Group-sequential tests: looks after each block from the fourth on, so that a comparison ends when it is decided.
 
-A run that is looked at after every block and stopped at the first significant result would call noise a difference far
-more often than its level says. The level is therefore spent over the looks by an error-spending function (Lan and
-DeMets, Biometrika 70, 1983), here Pocock's form, which spends early: most of a comparison's differences are large. The
-boundaries follow from the joint distribution of the looks by recursive integration (Armitage, McPherson and Rowe,
-Journal of the Royal Statistical Society A 132, 1969; Jennison and Turnbull, Group Sequential Methods, 2000, chapter
-19), and are the same as those of R's packages gsDesign and ldbounds (`tests/analysis/test_sequential.py`).
+The level is spent over the looks by an error-spending function (Lan and DeMets, Biometrika 70, 1983), here Pocock's
+form, which spends early: most of a comparison's differences are large. The boundaries follow from the joint
+distribution of the looks by recursive integration (Armitage, McPherson and Rowe, Journal of the Royal Statistical
+Society A 132, 1969; Jennison and Turnbull, Group Sequential Methods, 2000, chapter 19), and are the same as those of
+R's packages gsDesign and ldbounds.
 
-Boundaries are those of a known variance. Few blocks know their variance badly, so each pair's is moderated towards the
-one that all pairs of the table share, as if that were worth `PRIOR` degrees of freedom (after Smyth, Statistical
-Applications in Genetics and Molecular Biology 3, 2004), and its statistic is compared by its chance under Student's t.
-Unlike there, the pair gains no degrees of freedom by it: cells scatter so unequally that the noisiest pairs of a table
-would be called different too often: up to 8 % of simulated answers were wrong. A single bad launch ruins neither mean
-nor variance, since what lies far off is cut before both (`suite.analysis.statistics.estimates.outliers`).
+Few blocks know their variance badly, so each pair's is moderated towards the one that all pairs of the table share, as
+if that were worth `PRIOR` degrees of freedom (after Smyth, Statistical Applications in Genetics and Molecular Biology
+3, 2004). Unlike there, the pair gains no degrees of freedom by it: up to 8 % of simulated answers were wrong.
 
 A *sequential p-value* is the lowest level whose boundary the data have crossed at any look so far. Holm's correction
-over the sequential p-values of all pairs is the step-down test at each look (Liu and Anderson, Journal of the American
-Statistical Association 103, 2008). Intervals are repeated confidence intervals (Jennison and Turnbull, 1989): they hold
-at all looks together, and so at the one where a pair stopped. They are wider than those of a fixed number of launches.
-Both only ever get surer, so that a decision stays, and a table may be made whenever one likes.
-
-How often such a table is wrong, and how soon it decides: ``python -m tests.studies.stopping``.
+over those of all pairs is the step-down test at each look (Liu and Anderson, Journal of the American Statistical
+Association 103, 2008). Intervals are repeated confidence intervals (Jennison and Turnbull, 1989), which hold at all
+looks together. Both only ever get surer, so that a decision stays (``python -m tests.studies.stopping``).
 """
 
 from __future__ import annotations
@@ -35,9 +28,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from suite.analysis.rows.groups import Row
-from suite.analysis.statistics.estimates.noise import PairNoise, TableNoise, measure_noise
-from suite.analysis.statistics.estimates.outliers import widen
 from suite.analysis.statistics.inference import LEVEL, Paired
+from suite.analysis.statistics.noise import PairNoise, TableNoise, measure_noise, widen
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, SEQUENTIAL
 
 Array = NDArray[np.float64]
@@ -64,7 +56,6 @@ DESIGN = Design()
 
 
 def spent(level: float, share: float) -> float:
-    """The part of a level that Pocock's form of spending has used after this share of the blocks."""
     return level * math.log1p((math.e - 1) * min(1.0, share))
 
 
@@ -75,7 +66,6 @@ def boundaries(design: Design, level: float) -> tuple[float, ...]:
 
 @cache
 def _boundaries(design: Design, levels: tuple[float, ...]) -> Array:
-    """The boundaries (levels, looks) as chances: at each look the tails beyond them hold what is newly spent."""
     grid = np.linspace(-_REACH, _REACH, _POINTS)
     step = grid[1] - grid[0]
     bounds: list[list[float]] = []
@@ -98,7 +88,6 @@ def _boundaries(design: Design, levels: tuple[float, ...]) -> Array:
 
 
 def _find_bound(grid: Array, density: Array, tail: float) -> float:
-    """The score beyond which the density holds this much, on one side."""
     step = grid[1] - grid[0]
     beyond = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * step)])  # from the left, by symmetry
     at = int(np.searchsorted(beyond, tail))
@@ -109,7 +98,6 @@ def _find_bound(grid: Array, density: Array, tail: float) -> float:
 
 
 def _weights(grid: Array, bound: float) -> Array:
-    """How much of each point's cell lies within the bounds: 1 inside, 0 outside, a part at the edge."""
     step = grid[1] - grid[0]
     weights: Array = np.clip((bound - np.abs(grid)) / step + 0.5, 0.0, 1.0)
     return weights
@@ -121,7 +109,6 @@ _LEVELS = tuple(sorted([*map(float, np.geomspace(1e-7, 0.8, 28)), LEVEL]))
 
 @cache
 def _table(design: Design) -> Array:
-    """The logarithms of the boundaries (levels, looks)."""
     logs: Array = np.log(_boundaries(design, _LEVELS))
     return logs
 
@@ -132,7 +119,6 @@ def sequential_p(chance: float, look: int, design: Design) -> float:
 
 
 def _lowest_level(chances: Array, look: int, design: Design) -> Array:
-    """The same for any number of chances; 0 for a chance of 0, and 1 beyond the highest level of the table."""
     column = _table(design)[:, look - design.first]
     logs = np.log(np.maximum(chances, 1e-300))
     levels: Array = np.exp(np.interp(logs, column, np.log(_LEVELS)))
@@ -146,7 +132,6 @@ def is_sequential(rows: Iterable[Row]) -> bool:
 
 
 def launches_needed(rows: Iterable[Row]) -> int:
-    """With so many launches of each cell, ratios are tested."""
     return FIRST_LOOK if is_sequential(rows) else LEAST_TESTED
 
 
@@ -171,19 +156,13 @@ def _noise_after_blocks(rows: Sequence[Row]) -> TableNoise:
 
 
 def last_look(logs: Mapping[int, float], noise: Mapping[int, PairNoise], design: Design = DESIGN) -> Paired | None:
-    """The test of a pair from the logarithms of its ratios by block, however long ago it was decided.
-
-    ``noise`` is what the table said of the pair after each block; None before any look.
-    """
+    """The test of a pair from the logarithms of its ratios by block, however long ago it was decided."""
     found = looks(logs, noise, design)
     return found[-1] if found else None
 
 
 def looks(logs: Mapping[int, float], noise: Mapping[int, PairNoise], design: Design = DESIGN) -> list[Paired]:
-    """The same after each look: the lowest p-value, and what all intervals have in common, so far.
-
-    Blocks after the last look are no part of it.
-    """
+    """The same after each look: the lowest p-value, and what all intervals have in common, so far."""
     blocks = sorted(logs)
     values = np.array([logs[block] for block in blocks])
     held: list[Look] = []
@@ -198,13 +177,11 @@ def looks(logs: Mapping[int, float], noise: Mapping[int, PairNoise], design: Des
 
 
 def _pair(held: Sequence[Look]) -> Paired:
-    """The test of a single pair after these looks."""
-
     def ends(level: float) -> tuple[float, float, float]:
         value, low, high = intersect(held, level)
         return float(value), float(low), float(high)
 
-    return Paired(*ends(LEVEL), min(float(look.p) for look in held), held[-1].blocks, stops=True, ends=ends)
+    return Paired(*ends(LEVEL), held[-1].blocks, p=min(float(look.p) for look in held), stops=True, ends=ends)
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from urllib.parse import quote
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from suite.analysis.accuracy.comparison import AccuracyComparison, epochs
 from suite.analysis.options import EXTRAS
 from suite.analysis.records.load import REPORT, SUMMARY, Loaded
-from suite.analysis.rows.missing import counts
+from suite.analysis.rows.runs import counts
+from suite.analysis.statistics.accuracy import AccuracyComparison, epochs
 from suite.record.scratch import OWNED, scratch
 from suite.record.text import clean
 from suite.report import plots

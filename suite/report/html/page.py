@@ -11,11 +11,11 @@ from typing import Any, cast
 import pandas as pd
 from markupsafe import Markup
 
-from suite.analysis.accuracy.comparison import AccuracyComparison
 from suite.analysis.records.load import Loaded
 from suite.analysis.rows.groups import Group
-from suite.analysis.rows.missing import counts
+from suite.analysis.rows.runs import counts
 from suite.analysis.rows.wording import DASH, NONE, figure, listing
+from suite.analysis.statistics.accuracy import AccuracyComparison
 from suite.catalog.setting import TEXT
 from suite.record.record import Record
 from suite.record.text import clean

@@ -15,13 +15,12 @@ from urllib.parse import quote
 
 from msgspec import Meta
 
-from suite.analysis.bottlenecks.causes import causes
-from suite.analysis.bottlenecks.costs import costs
-from suite.analysis.bottlenecks.explained_pairs import EXPLAINED
+from suite.analysis.bottlenecks.causes import causes, costs
+from suite.analysis.findings import EXPLAINED
 from suite.analysis.records.load import REPORT
 from suite.analysis.rows.wording import DASH, figure
-from suite.analysis.statistics.ratios import Ratio
-from suite.analysis.statistics.releases import Step
+from suite.analysis.statistics.changes import Step
+from suite.analysis.statistics.inference import Estimate
 from suite.catalog.setting import TEXT
 from suite.record.text import clean
 from suite.report.format.names import count, workload
@@ -147,7 +146,7 @@ def _describe_step(step: Step, before: Step | None) -> Measured:
     )  # fmt: skip
 
 
-def _change(found: Ratio | None) -> Change | None:
+def _change(found: Estimate | None) -> Change | None:
     if found is None or not (found.value and found.low and found.high):
         return None
     return Change((short(found.value), short(found.low), short(found.high)), found.verdict)

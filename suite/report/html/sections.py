@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from suite.analysis.accuracy.comparison import AccuracyComparison
-from suite.analysis.bottlenecks.explained_pairs import EXPLAINED
+from suite.analysis.findings import EXPLAINED
 from suite.analysis.rows.groups import Group
+from suite.analysis.statistics.accuracy import AccuracyComparison
 from suite.report.format.names import workload
 from suite.report.format.text import capital
 from suite.report.format.view import View

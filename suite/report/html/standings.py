@@ -12,8 +12,8 @@ from urllib.parse import quote, unquote
 
 from msgspec import Meta
 
-from suite.analysis.records.hardware import Machine, identify, processor
 from suite.analysis.records.load import LoadError
+from suite.analysis.records.machines import Machine, identify, processor
 from suite.analysis.rows.groups import Row
 from suite.analysis.rows.metrics import Prices
 from suite.analysis.statistics.fastest import FastestBySetting

@@ -14,13 +14,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from suite.analysis.accuracy.comparison import AccuracyComparison, training_histories
-from suite.analysis.records.hardware import Machine, gpus, processor
 from suite.analysis.records.load import SUMMARY, Launch
-from suite.analysis.records.machines import Machines, distinguish
-from suite.analysis.rows.disturbed import flags_of
+from suite.analysis.records.machines import Machine, Machines, distinguish, gpus, processor
+from suite.analysis.rows.blocks import flags_of
 from suite.analysis.rows.groups import Group, Row
-from suite.analysis.rows.missing import Count
+from suite.analysis.rows.runs import Count
+from suite.analysis.statistics.accuracy import AccuracyComparison, training_histories
 from suite.plan.schema import SchemaError, decode
 from suite.record.record import Record
 from suite.record.text import clean

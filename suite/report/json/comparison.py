@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from suite.analysis.accuracy.comparison import AccuracyComparison, Difference
 from suite.analysis.bottlenecks.causes import Cause
-from suite.analysis.bottlenecks.explained_pairs import Pair
+from suite.analysis.findings import ExplainedPair
 from suite.analysis.records.load import Loaded
 from suite.analysis.rows.groups import Group
-from suite.analysis.rows.missing import counts
-from suite.analysis.statistics.control import Power
+from suite.analysis.rows.runs import counts
+from suite.analysis.statistics.accuracy import AccuracyComparison, Difference
+from suite.analysis.statistics.power import Power
 from suite.analysis.statistics.serving import Serving
 from suite.catalog.metrics import monitor_metrics
 from suite.record.json_schema import schema_of
@@ -225,7 +225,7 @@ def _head(group: Group, verdict: str) -> dict[str, Any]:
     return {"title": title(group), "verdict": verdict, **{name: getattr(group, name) for name in names}}
 
 
-def _explanation(pair: Pair, told: PairExplanation) -> Explanation:
+def _explanation(pair: ExplainedPair, told: PairExplanation) -> Explanation:
     figures: dict[str, Any] = {}
     if causes := pair.causes:
         names = ("per", "step_s", "other_step_s", "blocks", "causes", "against")

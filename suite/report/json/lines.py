@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from suite.analysis.scaling import efficiency
-from suite.analysis.statistics.ratios import Ratio
-from suite.analysis.statistics.releases import Step
+from suite.analysis.statistics import scaling as efficiency
+from suite.analysis.statistics.changes import Step
+from suite.analysis.statistics.inference import Estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,8 +19,8 @@ class ScalingPoint:
     cell: str
     devices: int
     global_batch: int
-    speed_up: Ratio
-    efficiency: Ratio
+    speed_up: Estimate
+    efficiency: Estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +42,8 @@ class ReleaseStep:
 
     cell: str
     release: str
-    to_before: Ratio | None
-    to_oldest: Ratio | None
+    to_before: Estimate | None
+    to_oldest: Estimate | None
 
 
 def scaling(found: efficiency.Scaling) -> Scaling:

@@ -16,8 +16,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from suite.analysis.accuracy.comparison import AccuracyComparison
 from suite.analysis.rows.groups import Group
+from suite.analysis.statistics.accuracy import AccuracyComparison
 from suite.report.plots.kinds import COMPARISON, TIMED, TRAINED, Kind, find_kinds
 from suite.report.plots.style import layout, vectors
 from suite.report.plots.style.look import STYLE

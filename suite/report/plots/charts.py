@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from suite.analysis.rows.disturbed import flags_of
+from suite.analysis.rows.blocks import flags_of
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.rows.wording import figure
 from suite.analysis.statistics.inference import LEAST

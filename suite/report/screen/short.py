@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from framework_training_suite import typed
-from suite.analysis.accuracy.comparison import AccuracyComparison, compare_accuracies, trains_to_the_end
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import NONE
+from suite.analysis.statistics.accuracy import AccuracyComparison, compare_accuracies, trains_to_the_end
 from suite.catalog.metrics import METRICS
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import FRAMEWORKS

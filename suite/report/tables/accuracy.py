@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from suite.analysis.accuracy.comparison import MARGIN, AccuracyComparison, target_of, training_histories
 from suite.analysis.rows.groups import SETTINGS
 from suite.analysis.rows.wording import DASH, NONE, listing
-from suite.analysis.scaling.efficiency import STRONG
-from suite.analysis.scaling.time_to_accuracy import find_time_speedups
+from suite.analysis.statistics.accuracy import MARGIN, AccuracyComparison, target_of, training_histories
+from suite.analysis.statistics.scaling import STRONG, find_time_speedups
 from suite.catalog.setting import TEXT
 from suite.plan.matrix import STUDIED
 from suite.report.format.names import target_words

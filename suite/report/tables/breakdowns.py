@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from suite.analysis.bottlenecks.costs import AGREES, Costs
-from suite.analysis.bottlenecks.explained_pairs import ComparedRows
+from suite.analysis.bottlenecks.causes import AGREES, Costs
 from suite.analysis.bottlenecks.roofline import RooflinePart, RooflineRow, roofline
+from suite.analysis.findings import ComparedRows
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row
 from suite.analysis.rows.wording import NONE, figure, fill, listing, middle
 from suite.record.parts.profile import CATEGORIES

@@ -12,8 +12,8 @@ from typing import Any
 from suite.analysis.bottlenecks.bottleneck import Bottleneck
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.groups import ON_DEMAND, SETTINGS, Group
-from suite.analysis.scaling.communication import Communication, Exchange
-from suite.analysis.statistics.ratios import Ratio
+from suite.analysis.statistics.inference import Estimate
+from suite.analysis.statistics.scaling import Communication, Exchange
 from suite.catalog.metrics import METRICS
 
 
@@ -24,16 +24,6 @@ class Spread:
     median: float | None = None
     low: float | None = None
     high: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Copy:
-    """The A/A control: a second copy of the cell relative to the cell itself. It must not be faster or slower."""
-
-    value: float
-    low: float
-    high: float
-    verdict: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +38,7 @@ class Devices:
     strategy: str
     global_batch: int | None
     threads_per_device: str
-    efficiency: Ratio | None
+    efficiency: Estimate | None
     communication: Communication | None
     exchange: Exchange
     allreduce_of_peak: float | None
@@ -60,7 +50,8 @@ class TimedCell:
 
     ``settings`` are its settings by name, ``best`` the columns in which it is significantly the best. Times end in
     their unit; ``loader_efficiency`` is its throughput relative to the same steps without the loader. ``identity`` is
-    null without a good launch, and ``metrics`` are null where they were not measured.
+    null without a good launch, ``control`` is a second copy of the cell relative to it, and ``metrics`` are null where
+    they were not measured.
     """
 
     cell: str
@@ -69,8 +60,8 @@ class TimedCell:
     launches: int
     launches_ok: int
     samples_per_s: Spread
-    ratio: Ratio
-    control: Copy | None
+    ratio: Estimate
+    control: Estimate | None
     windows: int
     step_ms: Spread
     loader_efficiency: float | None

@@ -10,7 +10,7 @@ from statistics import median
 from suite.analysis.identity.comparability import UNSOUND
 from suite.analysis.rows.groups import Row
 from suite.analysis.statistics.multiple_testing import compare
-from suite.analysis.statistics.ratios import break_even_steps, first_and_step_s
+from suite.analysis.statistics.ratios import Pair, break_even_steps, first_and_step_s
 from suite.catalog.metrics import joules_per_sample, number
 from suite.plan.cell import AUTO, LATER, USUAL_COMPILE, Cell, Loader
 from suite.record.record import DID_NOT_FIT, Record
@@ -78,7 +78,7 @@ def speed_ups(table: Table) -> list[SpeedUp]:
     """
     sound = [row for row in table.group.rows if row.ok and table.identities[row.key].kind not in UNSOUND]
     bases = _bases(sound)
-    wanted = {row.key: (row, base, 1.0) for row in sound if (base := bases.get(_of_base(row)))}
+    wanted = {row.key: Pair(row, base) for row in sound if (base := bases.get(_of_base(row)))}
     formed = compare(wanted, table.group, table.identities, table.margin, table.findings.known)
     ratios: list[SpeedUp] = []
     for row in sound:

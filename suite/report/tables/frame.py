@@ -10,28 +10,26 @@ from typing import Any
 
 import pandas as pd
 
-from suite.analysis.bottlenecks.bottleneck import advice, bottleneck, share
-from suite.analysis.bottlenecks.underutilisation import symptoms
+from suite.analysis.bottlenecks.bottleneck import advice, bottleneck, share, symptoms
 from suite.analysis.findings import Findings
 from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.rows.axes import AXES, Base, base
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
 from suite.analysis.rows.metrics import PeakKey, Prices, metrics, peaks, utilisation
 from suite.analysis.rows.wording import figure
-from suite.analysis.scaling.communication import communication, exchange, threads_per_device
-from suite.analysis.scaling.efficiency import WEAK, Scaling, scalings
-from suite.analysis.statistics.best import find_best
-from suite.analysis.statistics.control import Control, Power, controls, power
-from suite.analysis.statistics.inference import quartiles
+from suite.analysis.statistics.fastest import find_best
+from suite.analysis.statistics.inference import Estimate, quartiles
 from suite.analysis.statistics.multiple_testing import Known, known_ratios, ratios
-from suite.analysis.statistics.ratios import Ratio, break_even_steps
+from suite.analysis.statistics.power import Control, Power, controls, find_power
+from suite.analysis.statistics.ratios import break_even_steps, throughput
+from suite.analysis.statistics.scaling import WEAK, Scaling, communication, exchange, scalings, threads_per_device
 from suite.analysis.statistics.sequential import is_sequential
 from suite.catalog.metrics import HIGHER, METRICS, Metric, number
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.measuring import MARGIN
 from suite.record.record import Record
 from suite.record.text import clean
-from suite.report.tables.cells import Copy, Devices, Spread, TimedCell, columns
+from suite.report.tables.cells import Devices, Spread, TimedCell, columns
 
 #: The axes whose tables also show how throughput grows with the number of devices.
 SCALED = ("framework", "devices", "strategy")
@@ -57,7 +55,7 @@ class Table:
     controls: tuple[Control, ...] = ()
     power: Power = Power()  # noqa: RUF009 - frozen
     leaders: Mapping[str, frozenset[RowKey]] = field(default_factory=dict)  # the best rows, by marked metric
-    ratios: Mapping[RowKey, Ratio] = field(default_factory=dict)
+    ratios: Mapping[RowKey, Estimate] = field(default_factory=dict)
     identities: Mapping[RowKey, Verdict] = field(default_factory=dict)
     scalings: tuple[Scaling, ...] = ()  # of its rows with several devices
 
@@ -108,7 +106,7 @@ def table(
     scaled = tuple(scalings(group, identities, margin, known)) if group.by in SCALED and not group.across else ()
     best_rows = _leaders(group, identities, kinds, margin, known)
     made = Table(
-        group, reference, (), margin, copies, power(group, baseline, row_ratios, copies, margin), best_rows,
+        group, reference, (), margin, copies, find_power(group, reference, row_ratios, copies, margin), best_rows,
         row_ratios, identities, scaled,
     )  # fmt: skip
     peak_flops = peaks(group)
@@ -128,8 +126,7 @@ def _leaders(
 
     def find(metric: Metric) -> set[RowKey]:
         if metric.name in OF_THROUGHPUT:
-            metric = METRICS["samples_per_s"]
-            return find_best(group, identities, metric.value, more=True, margin=margin, known=known)
+            return find_best(group, identities, throughput, more=True, margin=margin, known=known)
         value = metric.value if metric.is_of_launch else peak
         return find_best(group, identities, value, more=metric.better == HIGHER, margin=margin)
 
@@ -196,11 +193,10 @@ def _cell(
     )
 
 
-def _copy(table: Table, row: Row) -> Copy | None:
+def _copy(table: Table, row: Row) -> Estimate | None:
     """Returns the A/A control of a row, if it was tested."""
     control = next((each for each in table.controls if each.row.key == row.key), None)
-    test = control.test if control else None
-    return Copy(value=test.value, low=test.low, high=test.high, verdict=control.verdict) if control and test else None
+    return control.test if control else None
 
 
 def _devices(table: Table, row: Row) -> Devices:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from sys import intern
 from typing import Any
 
-from suite.analysis.rows.disturbed import flags_of
+from suite.analysis.rows.blocks import flags_of
 from suite.analysis.rows.wording import NONE
 from suite.analysis.statistics.inference import quartiles
 from suite.analysis.statistics.serving import FIGURES

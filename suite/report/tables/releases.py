@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from suite.analysis.rows.groups import SETTINGS, Row
-from suite.analysis.statistics.releases import Step
+from suite.analysis.statistics.changes import Step
 from suite.catalog.metrics import METRICS
 from suite.catalog.setting import INSTALLED, TEXT
 from suite.record.text import clean

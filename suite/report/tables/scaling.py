@@ -8,9 +8,8 @@ from typing import Any
 from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import NONE, figure, listing
-from suite.analysis.scaling.communication import Exchange, apart
-from suite.analysis.scaling.efficiency import KINDS, STRONG, WEAK, Point, Scaling
 from suite.analysis.statistics.inference import LEAST
+from suite.analysis.statistics.scaling import KINDS, STRONG, WEAK, Exchange, Point, Scaling, apart
 from suite.catalog.metrics import METRICS
 from suite.catalog.setting import TEXT
 from suite.plan.settings.strategies import has_local_statistics

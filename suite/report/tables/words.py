@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from suite.analysis.records.defects import UNSOUND_RELEASE, release_of, unsound
-from suite.analysis.rows.blocks import why_untested
+from suite.analysis.rows.blocks import UNSOUND_RELEASE, release_of, unsound, why_untested
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import DASH, listing
 from suite.analysis.statistics.inference import LEAST
@@ -162,7 +161,7 @@ def _controls(table: Table) -> list[str]:
     if not tested:
         return ["Control: none, so the method was not checked on this machine."]
     results = [
-        f"{table.group.label(control.row)} {control.verdict}, {test.value:.2f} ({test.low:.2f} to {test.high:.2f})"
+        f"{table.group.label(control.row)} {test.verdict}, {test.value:.2f} ({test.low:.2f} to {test.high:.2f})"
         for control, test in tested
     ]
     sound = all(control.sound for control in table.controls)

@@ -10,15 +10,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from suite.analysis.accuracy.comparison import AccuracyComparison
-from suite.analysis.records.hardware import gpus
-from suite.analysis.rows.blocks import why_untested
-from suite.analysis.rows.disturbed import flags_of
+from suite.analysis.records.machines import gpus
+from suite.analysis.rows.blocks import flags_of, why_untested
 from suite.analysis.rows.groups import Group, Row
-from suite.analysis.statistics.control import doubtful
+from suite.analysis.statistics.accuracy import AccuracyComparison
+from suite.analysis.statistics.changes import Speedup
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.sequential import launches_needed
-from suite.analysis.statistics.speedups import Speedup
 from suite.report.format.names import count, framework, number, times, workload
 from suite.report.format.text import capital
 from suite.report.tables.frame import Table
@@ -144,7 +142,7 @@ def _say_untested(table: Table) -> str:
 
 def _doubt(table: Table) -> str:
     """Returns a warning if the method failed its check: the same cell, measured twice, came out different."""
-    if not doubtful(table.controls):
+    if all(control.sound for control in table.controls):
         return ""
     return "; DO NOT TRUST THIS: a second copy of the same cell came out different (see the control under the table)"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from suite.analysis.bottlenecks.bottleneck import GAIN
 from suite.analysis.rows.groups import SETTINGS, Group
 from suite.analysis.rows.wording import fill, listing
-from suite.analysis.statistics.speedups import Speedup
+from suite.analysis.statistics.changes import Speedup
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.plan.settings.tunings import ARENAS, ARENAS_OF, KEPT, ONE_ARENA
 from suite.report.format.names import (

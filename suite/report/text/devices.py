@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.analysis.rows.groups import SETTINGS
-from suite.analysis.scaling.efficiency import WEAK, Point, Scaling
+from suite.analysis.statistics.scaling import WEAK, Point, Scaling
 from suite.plan.cell import REFERENCE_STRATEGY
 from suite.report.format.names import PHRASES, framework, number, phrase, strategy
 from suite.report.text.voice import change, span

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from suite.analysis.rows.wording import DASH, listing
 from suite.analysis.statistics.fastest import ALIKE, EQUAL, PARTLY, UNDECIDED, FastestBySetting
-from suite.analysis.statistics.ratios import Ratio
+from suite.analysis.statistics.inference import Estimate
 from suite.plan.cell import FRAMEWORKS
 from suite.report.format.names import counts, framework, frameworks, scope, strategy, times
 from suite.report.text.voice import kind_of_interval, span, uncertain
@@ -71,7 +71,7 @@ def _depends(groups: Sequence[Sequence[FastestBySetting]]) -> str:
     return f"{names} is fastest in some settings; others are undecided"
 
 
-def bounds(gaps: Sequence[Ratio]) -> str:
+def bounds(gaps: Sequence[Estimate]) -> str:
     """Returns the bounds of one gap, or those within which the bounds of all lie."""
     return span([*(gap.low or 0.0 for gap in gaps), *(gap.high or 0.0 for gap in gaps)])
 
@@ -200,7 +200,7 @@ class _Words:
             parts.append(f"; {framework(name)} {few if gaps else f'has no ratio{where}'}")
         return "".join(parts)
 
-    def _bounds(self, gaps: Sequence[Ratio]) -> str:
+    def _bounds(self, gaps: Sequence[Estimate]) -> str:
         """Returns the bounds; the first time also what they are and the number of launches."""
         tested = all(gap.verdict for gap in gaps)
         first = tested not in self._told
@@ -271,11 +271,11 @@ def _distances(group: Sequence[FastestBySetting]) -> dict[str, list[float]]:
     return {name: values for name, values in distances.items() if values}
 
 
-def _figures(gaps: Sequence[Ratio]) -> str:
+def _figures(gaps: Sequence[Estimate]) -> str:
     return span(gap.value or 0.0 for gap in gaps)
 
 
-def _gaps(group: Sequence[FastestBySetting], leaders: Sequence[str], other: str) -> list[Ratio]:
+def _gaps(group: Sequence[FastestBySetting], leaders: Sequence[str], other: str) -> list[Estimate]:
     """Returns the gaps of these leaders, by default of each contest's fastest, to another framework."""
     return [gap for contest in group for name in (leaders or [contest.top]) if (gap := contest.gap(name, other)).value]
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from suite.analysis.rows.missing import Count
+from suite.analysis.rows.runs import Count
 from suite.plan.matrix import MATRICES
 from suite.plan.measuring import SEQUENTIAL
 from suite.plan.sweeps.sweep import AXES

@@ -9,9 +9,8 @@ from shlex import join
 
 from suite.analysis.rows.wording import NONE, listing
 from suite.analysis.search.effects import Effect, EffectRatio, effects
-from suite.analysis.search.objectives import figure_of, format_value, mean
 from suite.analysis.search.significance import LEVEL
-from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Race
+from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Race, figure_of, format_value, mean
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
 from suite.plan.sweeps.sweep import AXES, spell_value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from suite.analysis.accuracy.comparison import MARGIN, AccuracyComparison
 from suite.analysis.rows.wording import listing
+from suite.analysis.statistics.accuracy import MARGIN, AccuracyComparison
 from suite.report.format.names import count, counts, framework, frameworks, number
 from suite.report.tables.accuracy import rows as accuracy_rows
 

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from suite.analysis.rows.wording import listing
-from suite.analysis.statistics.ratios import CLOSE, CLOSE_TO_ONE, PROBABLE, Ratio
+from suite.analysis.statistics.inference import CLOSE, CLOSE_TO_ONE, PROBABLE, Estimate
 from suite.report.format.names import count
 
 #: How a sentence says each verdict; an untested change is told by its direction.
 VERDICTS = {"faster": "faster", "slower": "slower", "equal": "equally fast"}
 
 #: Who, the ratio, and further figures.
-Told = tuple[str, Ratio, Sequence[str]]
+Told = tuple[str, Estimate, Sequence[str]]
 
 
 def change(subject: str, what: str, told: Sequence[Told], unit: str = "launch") -> str:
@@ -32,7 +32,7 @@ def change(subject: str, what: str, told: Sequence[Told], unit: str = "launch") 
     return f"{subject} {verb} {what} {', '.join(first)}{', and ' if first else ''}{last}"
 
 
-def doubt(ratio: Ratio) -> str:
+def doubt(ratio: Estimate) -> str:
     """Returns what is known of a change that no verdict decides."""
     if ratio.doubt == CLOSE:
         return f"at most {CLOSE_TO_ONE - 1:.0%} faster or slower"
@@ -41,7 +41,7 @@ def doubt(ratio: Ratio) -> str:
     return "not decidedly faster or slower"
 
 
-def uncertain(ratios: Sequence[Ratio]) -> str:
+def uncertain(ratios: Sequence[Estimate]) -> str:
     """Returns the direction that undecided ratios of some settings probably have; empty if even that is open."""
     likely = [ratio for ratio in ratios if ratio.doubt == PROBABLE]
     counts = Counter(ratio.probably for ratio in likely)
@@ -50,7 +50,7 @@ def uncertain(ratios: Sequence[Ratio]) -> str:
     return f"{listing(words)}, {_say_correction(likely[0])}" if words else ""
 
 
-def _say_correction(ratio: Ratio) -> str:
+def _say_correction(ratio: Estimate) -> str:
     return f"not certain after correction for {count(ratio.tests, 'comparison')}"
 
 
@@ -60,7 +60,7 @@ def kind_of_interval(tests: int, many: bool = False) -> str:
     return f"{kind}s within" if many else kind
 
 
-def evidence(ratio: Ratio, unit: str) -> str:
+def evidence(ratio: Estimate, unit: str) -> str:
     """Returns ratio and bounds; with ``unit``, also what these are and the number of launches."""
     value, bounds = span([ratio.value or 0.0]), span([ratio.low or 0.0, ratio.high or 0.0])
     if not unit:

@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from suite.analysis.bottlenecks.causes import NAMED, UNKNOWN, Cause, Causes
-from suite.analysis.bottlenecks.costs import AGREES
-from suite.analysis.bottlenecks.explained_pairs import Pair
-from suite.analysis.rows.disturbed import flags_of
+from suite.analysis.bottlenecks.causes import AGREES, NAMED, UNKNOWN, Cause, Causes
+from suite.analysis.findings import ExplainedPair
+from suite.analysis.rows.blocks import flags_of
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row
 from suite.analysis.rows.wording import figure, fill, listing, middle
 from suite.analysis.statistics.inference import LEAST
@@ -67,18 +66,18 @@ def explain_sides(
 
     With ``verdicts``, only pairs with these are told.
     """
-    sides: dict[frozenset[str], list[tuple[Pair, PairExplanation]]] = {}
+    sides: dict[frozenset[str], list[tuple[ExplainedPair, PairExplanation]]] = {}
     for pair, told in explain_pairs(table):
-        if verdicts is None or pair.verdict in verdicts:
+        if verdicts is None or pair.ratio.verdict in verdicts:
             sides.setdefault(frozenset(_sides(table, pair)), []).append((pair, told))
     found = []
     for each in sides.values():
-        _, most = max(each, key=lambda one: abs(math.log(one[0].value)))
+        _, most = max(each, key=lambda one: abs(math.log(one[0].ratio.value or 1.0)))
         found.append((most, [told for _, told in each if told is not most]))
     return found
 
 
-def explain_pairs(table: Table) -> list[tuple[Pair, PairExplanation]]:
+def explain_pairs(table: Table) -> list[tuple[ExplainedPair, PairExplanation]]:
     """Returns all pairs with what explains them; none if no launch of the table has a profile."""
     if not is_profiled([table]):
         return []
@@ -102,16 +101,18 @@ def _record(rows: Iterable[Row]) -> str:
     return " ".join([RECORD, *map(shlex.quote, name_workloads(row.cell.workload for row in rows))])
 
 
-def _explain_pair(table: Table, pair: Pair) -> PairExplanation:
+def _explain_pair(table: Table, pair: ExplainedPair) -> PairExplanation:
     subject, other = _sides(table, pair)
-    n = count(pair.blocks, "block")
-    verdict = pair.verdict or "not tested"
-    title = f"{subject} against {other}{_place(table, pair.row)}: {pair.value:.2f}x as fast ({verdict}, {n})"
+    n = count(pair.ratio.blocks, "block")
+    verdict = pair.ratio.verdict or "not tested"
+    title = f"{subject} against {other}{_place(table, pair.row)}: {pair.ratio.value:.2f}x as fast ({verdict}, {n})"
     if pair.causes is None:
         rows = listing([_name(table, row) for row in pair.lacking])
         words = f"No profile of {rows}. Measure with --profile to record one: {_record(pair.lacking)}"
-        return PairExplanation(title, pair.verdict, [f"{words}. If it was given, the launch's log says what failed."])
-    return PairExplanation(title, pair.verdict, list(sentences(pair.causes, subject, other)))
+        return PairExplanation(
+            title, pair.ratio.verdict, [f"{words}. If it was given, the launch's log says what failed."]
+        )
+    return PairExplanation(title, pair.ratio.verdict, list(sentences(pair.causes, subject, other)))
 
 
 def sentences(causes: Causes, subject: str, other: str) -> list[str]:
@@ -190,7 +191,7 @@ def _bounds(low: float, high: float) -> str:
     return f"{figure(-1e3 * low)} ms less to {figure(1e3 * high)} ms more"
 
 
-def _sides(table: Table, pair: Pair) -> tuple[str, str]:
+def _sides(table: Table, pair: ExplainedPair) -> tuple[str, str]:
     """Returns the names of both rows, by the axis that they differ along."""
     by = table.group.by
     if by == "framework":

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from suite.analysis.accuracy.comparison import AccuracyComparison, target_of, training_histories
 from suite.analysis.rows.groups import Row
-from suite.analysis.scaling.efficiency import STRONG, WEAK, Point, Scaling
-from suite.analysis.scaling.time_to_accuracy import seconds_to
+from suite.analysis.statistics.accuracy import AccuracyComparison, target_of, training_histories
+from suite.analysis.statistics.scaling import STRONG, WEAK, Point, Scaling, seconds_to
 from suite.plan.cell import Cell
 from suite.report.format.names import FRAMEWORKS, strategy, target_words
 from suite.report.plots import charts, naming

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import median
 
-from suite.analysis.accuracy.comparison import MARGIN, AccuracyComparison, training_histories
 from suite.analysis.rows.groups import SETTINGS, Group, Row
 from suite.analysis.rows.wording import figure, fill, listing
+from suite.analysis.statistics.accuracy import MARGIN, AccuracyComparison, training_histories
 from suite.analysis.statistics.inference import LEAST
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.plan.cell import FRAMEWORKS

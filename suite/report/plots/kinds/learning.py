@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from suite.analysis.accuracy.comparison import AccuracyComparison, target_of, training_histories
 from suite.analysis.rows.wording import listing
+from suite.analysis.statistics.accuracy import AccuracyComparison, target_of, training_histories
 from suite.record.parts.history import TrainingHistory
 from suite.report.plots import charts, naming
 from suite.report.plots.kinds import TRAINED, kind

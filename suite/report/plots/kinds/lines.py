@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from math import ceil, floor, log2
 
-from suite.analysis.statistics.releases import Step, place_of
+from suite.analysis.statistics.changes import Step, place_of
 from suite.report.format.names import FRAMEWORKS
 from suite.report.plots import charts, naming
 from suite.report.plots.charts import Line

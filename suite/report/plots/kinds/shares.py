@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from suite.analysis.bottlenecks.bottleneck import share, step_s
-from suite.analysis.bottlenecks.costs import costs
+from suite.analysis.bottlenecks.causes import costs
 from suite.analysis.rows.groups import Row
 from suite.analysis.rows.wording import figure
 from suite.record.parts.profile import CATEGORIES

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import nan
 
-from suite.analysis.records.readings import GPU_LINES
-from suite.analysis.rows.timelines import Trace, trace, until_the_end
+from suite.analysis.records.reader import GPU_LINES
+from suite.analysis.rows.metrics import Trace, trace, until_the_end
 from suite.analysis.rows.wording import figure
 from suite.catalog.phases import PHASES
 from suite.record.text import clean

@@ -1,9 +1,8 @@
 """Training to the end: the accuracy that each cell reached over its seeds, how fast, and whether frameworks agree.
 
-Frameworks share a seed's weights, order and augmentation, so seeds are blocks, and the tests are on the differences
-within them. That two accuracies are the same is a claim of its own, not the absence of a difference: two one-sided
-tests show that they lie within `MARGIN` of each other (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics,
-1987).
+Frameworks share a seed's weights, order and augmentation, so seeds are blocks. That two accuracies are the same is a
+claim of its own: two one-sided tests show that they lie within `MARGIN` of each other (Schuirmann, Journal of
+Pharmacokinetics and Biopharmaceutics, 1987).
 """
 
 from __future__ import annotations
@@ -12,27 +11,26 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import mean, median, stdev
-from typing import Any
-
-import numpy as np
-import pandas as pd
-from scipy import special
+from statistics import mean, median
+from typing import TYPE_CHECKING, Any
 
 from suite.analysis.findings import Findings
 from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, base
-from suite.analysis.rows.blocks import why_untested
+from suite.analysis.rows.blocks import seed_of, why_untested
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.rows.metrics import first_gpu, number
-from suite.analysis.statistics.inference import LEVEL, holm
+from suite.analysis.statistics.inference import LEVEL, Key, holm, mean_test
 from suite.analysis.statistics.multiple_testing import ratios
 from suite.plan.cell import Cell
 from suite.plan.measuring import SEEDS_LEAST
 from suite.record.parts.history import TrainingHistory
 from suite.record.record import Record
-from workloads.spec import is_loss
+from workloads.spec import is_loss, specification
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Test accuracies closer than this count as the same: one percentage point.
 MARGIN = 0.01
@@ -64,7 +62,6 @@ class AccuracyComparison:
 
     @cached_property
     def findings(self) -> Findings:
-        """What the tests of its throughput say."""
         group = replace(self.group, by="framework")
         at = base(AXES[group.by], group.rows, self.baseline)
         return Findings(group, at, ratios(group, self.baseline, self.identities), self.identities)
@@ -84,7 +81,9 @@ def compare_accuracies(group: Group, baseline: str) -> AccuracyComparison:
     for row in group.rows:
         columns = _row(row, target) | _verdict("", to_baseline.get(row.key)) | _verdict("fp32_", to_fp32.get(row.key))
         rows.append(columns | {"identity": str(identities[row.key]) if row.ok else "", "outcome": row.outcome})
-    return AccuracyComparison(group, baseline, pd.DataFrame(rows), identities)
+    from pandas import DataFrame  # here: a search for speed does without
+
+    return AccuracyComparison(group, baseline, DataFrame(rows), identities)
 
 
 def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
@@ -94,24 +93,19 @@ def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
         record, cell = launch.record, launch.record.cell
         trained = record.course.epochs if record.course else ()
         launch_columns: dict[str, Any] = {
-            "run": launch.run,
-            "cell": cell.id,
-            "workload": cell.workload,
-            "framework": cell.framework,
-            "precision": cell.precision,
-            "recipe": cell.recipe,
-            "launch": record.launch,
-            "outcome": record.outcome.status,
-            "seed": record.run.get("seed"),
-        }
+            "run": launch.run, "cell": cell.id, "workload": cell.workload, "framework": cell.framework,
+            "precision": cell.precision, "recipe": cell.recipe, "launch": record.launch,
+            "outcome": record.outcome.status, "seed": record.run.get("seed"),
+        }  # fmt: skip
         for count, epoch in enumerate(trained, 1):
             for name, value in (launch_columns | {"epoch": count, **vars(epoch)}).items():
                 columns.setdefault(name, []).append(value)
-    return pd.DataFrame(columns)
+    from pandas import DataFrame
+
+    return DataFrame(columns)
 
 
 def training_histories(row: Row, target: float | None = None) -> list[TrainingHistory]:
-    """The training courses of the successful launches, by seed; timed to ``target`` if given, else to their own."""
     recorded = [record.course for record in row.ok if record.course]
     return recorded if target is None else [replace(course, target=target) for course in recorded]
 
@@ -128,24 +122,12 @@ def difference(accuracies: Mapping[int, float], base: Mapping[int, float]) -> Di
     shared = sorted(accuracies.keys() & base.keys())
     if len(shared) < SEEDS_LEAST:
         return None
-    differences = np.array([accuracies[seed] - base[seed] for seed in shared])
-    value, n = float(differences.mean()), len(shared)
-    if np.ptp(differences) < 1e-12:  # no scatter at all, which hardly any but generated figures have
-        return Difference(value, value, value, float(abs(value) < 1e-12), float(abs(value) >= MARGIN), n)
-    from scipy import stats  # here, since its import takes longer than most comparisons
-
-    test = stats.ttest_1samp(differences, 0)
-    low, high = test.confidence_interval(1 - LEVEL)
-    above = stats.ttest_1samp(differences, -MARGIN, alternative="greater").pvalue
-    below = stats.ttest_1samp(differences, MARGIN, alternative="less").pvalue
-    return Difference(value, float(low), float(high), float(test.pvalue), float(max(above, below)), n)
+    value, low, high, p_differs, p_same = mean_test([accuracies[seed] - base[seed] for seed in shared], MARGIN)
+    return Difference(value, low, high, p_differs, p_same, len(shared))
 
 
 def verdict(difference: Difference) -> str:
-    """``same``, ``higher``, ``lower`` or ``undecided``, from corrected p-values.
-
-    A significant difference within the margin counts as the same: the margin says what matters.
-    """
+    """``same``, ``higher``, ``lower`` or ``undecided``, from corrected p-values."""
     if difference.p_same < LEVEL:
         return "same"
     if difference.p_differs < LEVEL:
@@ -153,8 +135,17 @@ def verdict(difference: Difference) -> str:
     return "undecided"
 
 
+def correct(differences: Mapping[Key, Difference]) -> dict[Key, Difference]:
+    """The same with p-values after Holm's correction over all of them."""
+    differs = holm([each.p_differs for each in differences.values()])
+    same = holm([each.p_same for each in differences.values()])
+    return {
+        key: replace(each, p_differs=p_differs, p_same=p_same)
+        for (key, each), p_differs, p_same in zip(differences.items(), differs, same, strict=True)
+    }
+
+
 def _differences(group: Group, counterpart: Callable[[Row], Cell]) -> dict[RowKey, Difference]:
-    """The difference of each row to its counterpart, if that is another row; Holm's correction is over the group."""
     rows = {row.key: row for row in group.rows}
     by_row: dict[RowKey, Difference] = {}
     for row in group.rows:
@@ -164,11 +155,7 @@ def _differences(group: Group, counterpart: Callable[[Row], Cell]) -> dict[RowKe
         if to_base := difference(_accuracies(row), _accuracies(base)):
             # If some launches diverged, the others don't show that the accuracies are the same.
             by_row[row.key] = replace(to_base, p_same=1.0) if _has_diverged(row) or _has_diverged(base) else to_base
-    differs, same = (holm([getattr(each, name) for each in by_row.values()]) for name in ("p_differs", "p_same"))
-    return {
-        key: replace(each, p_differs=p_differs, p_same=p_same)
-        for (key, each), p_differs, p_same in zip(by_row.items(), differs, same, strict=True)
-    }
+    return correct(by_row)
 
 
 def _has_diverged(row: Row) -> bool:
@@ -176,7 +163,6 @@ def _has_diverged(row: Row) -> bool:
 
 
 def _verdict(prefix: str, to_base: Difference | None) -> dict[str, Any]:
-    """The columns of a difference and its verdict, empty if there is none."""
     names = ("value", "low", "high", "p_differs", "p_same", "seeds")
     figures = {f"{prefix}difference_{name}": getattr(to_base, name) if to_base else None for name in names}
     return figures | {f"{prefix}verdict": verdict(to_base) if to_base else ""}
@@ -185,7 +171,7 @@ def _verdict(prefix: str, to_base: Difference | None) -> dict[str, Any]:
 def _row(row: Row, target: float | None) -> dict[str, Any]:
     row_courses, records, cell = training_histories(row, target), row.ok, row.cell
     accuracies = list(_accuracies(row).values())
-    low, high = _interval(accuracies)
+    ends = mean_test(accuracies)[1:3] if len({*accuracies}) > 1 else (None, None)
     epochs_to_target = [course.epochs_to_target for course in row_courses]
     seconds_to_target = [course.seconds_to_target for course in row_courses]
     return {
@@ -200,32 +186,17 @@ def _row(row: Row, target: float | None) -> dict[str, Any]:
         **_spread("evaluation_s", [sum(epoch.evaluation_s for epoch in course.epochs) for course in row_courses]),
         **_spread("samples_per_s", [record.samples_per_s for record in records]),
         **_spread("energy_j_to_target", [_energy(record, target) for record in records]),
-        "accuracy": mean(accuracies) if accuracies else None, "accuracy_low": low, "accuracy_high": high,
+        "accuracy": mean(accuracies) if accuracies else None, "accuracy_low": ends[0], "accuracy_high": ends[1],
         "accuracy_min": min(accuracies, default=None), "accuracy_max": max(accuracies, default=None),
         "flags": " ".join(row.flags), "machine": row.machine,
     }  # fmt: skip
 
 
 def _accuracies(row: Row) -> dict[int, float]:
-    """Final accuracies by seed, or by launch where the record has no seed."""
-    by_seed: dict[int, float] = {}
-    for record in row.ok:
-        if record.course:
-            seed = record.run.get("seed")
-            by_seed[seed if type(seed) is int else record.launch] = record.course.final_accuracy
-    return by_seed
-
-
-def _interval(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """The mean's 95 % interval by Student's t; none with fewer than two values or without scatter."""
-    if len(values) < 2 or np.ptp(values) == 0:
-        return None, None
-    half_width = stdev(values) / math.sqrt(len(values)) * float(special.stdtrit(len(values) - 1, 1 - LEVEL / 2))
-    return mean(values) - half_width, mean(values) + half_width
+    return {seed_of(record): record.course.final_accuracy for record in row.ok if record.course}
 
 
 def _spread(name: str, values: Sequence[float | None]) -> Mapping[str, float | None]:
-    """Median, lowest and highest value; none if a value is missing, since a median of the rest would flatter."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return {name: None, f"{name}_min": None, f"{name}_max": None}
@@ -233,7 +204,38 @@ def _spread(name: str, values: Sequence[float | None]) -> Mapping[str, float | N
 
 
 def _energy(record: Record, target: float | None) -> float | None:
-    """The energy to the target in joules; None if the record's target is another one."""
     if not record.course or record.course.target != target:
         return None
     return number(first_gpu(record).get("energy_j_to_target"))
+
+
+ByBlock = Mapping[Cell, Mapping[int, Record]]
+
+
+def reference(cells: Sequence[Cell], records: ByBlock) -> Cell | None:
+    """The cell that the accuracy of the others is compared with: fp32, at the batch nearest to the workload's own."""
+
+    def distance(cell: Cell) -> tuple[bool, float, int]:
+        own = specification(cell.workload).batch
+        return cell.precision != "fp32", abs(math.log(cell.effective_batch / own)), -len(records[cell])
+
+    return min((cell for cell in cells if records.get(cell)), key=distance, default=None)
+
+
+def find_worse_learners(cells: Iterable[Cell], records: ByBlock, base: Cell | None) -> dict[Cell, str]:
+    """The cells whose final test accuracy is significantly lower than that of ``base``, beyond a percentage point."""
+    base_accuracies = _by_block(records.get(base, {})) if base else {}
+    differences = {
+        cell: tested
+        for cell in cells
+        if cell != base and (tested := difference(_by_block(records.get(cell, {})), base_accuracies))
+    }
+    return {
+        cell: f"its accuracy is {-100 * each.value:.1f} points below that of {base.id} (p {each.p_differs:.2g})"
+        for cell, each in correct(differences).items()
+        if base and verdict(each) == "lower"
+    }
+
+
+def _by_block(records: Mapping[int, Record]) -> dict[int, float]:
+    return {block: record.course.final_accuracy for block, record in records.items() if record.course}

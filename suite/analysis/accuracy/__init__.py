@@ -1,1 +1,0 @@
-"""Trainings to the end: accuracies, and whether they are equal."""

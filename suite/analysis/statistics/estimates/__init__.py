@@ -1,1 +1,0 @@
-"""What launches scatter by: cells and blocks, outliers, and the noise of a table."""
