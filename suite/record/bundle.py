@@ -48,7 +48,7 @@ class BundleError(ValueError):
 
 
 @dataclass(frozen=True)
-class About:
+class Manifest:
     """What a bundle says besides its launches.
 
     ``suite`` and ``rules`` are the versions of the suite and of the rules that it was made with, ``run`` is the
@@ -75,12 +75,12 @@ class Bundle:
     ``content`` is the file.
     """
 
-    about: About
+    about: Manifest
     lines: tuple[bytes, ...]
     content: bytes = b""
 
 
-def write(path: Path, about: About, lines: Iterable[Mapping[str, Any]]) -> int:
+def write(path: Path, about: Manifest, lines: Iterable[Mapping[str, Any]]) -> int:
     """Write a new bundle; the same content gives the same bytes, whose number is returned.
 
     Raises `OSError`, `FileExistsError` too, and `BundleError` if it would be too large.
@@ -178,9 +178,9 @@ def _takes(text: bytes) -> int:
     return BYTE * len(text) + sum(cost * text.count(mark) for mark, cost in COSTS.items())
 
 
-def _about(text: bytes) -> About:
+def _about(text: bytes) -> Manifest:
     try:
-        about: About = decode(About, parse_json(text))
+        about: Manifest = decode(Manifest, parse_json(text))
     except (SchemaError, ValueError) as error:
         raise BundleError(f"{ABOUT}: {clean(error)}") from None
     if about.format != FORMAT:

@@ -70,12 +70,10 @@ class Eta:
                 self.add(record.cell, took_s, searching_s, lean=is_lean(record))
 
     def has(self, cell: Cell, *, lean: bool) -> bool:
-        """Whether there is a launch of this kind of this cell."""
         return any(other == cell for other, _ in self._launches[lean])
 
     @property
     def known(self) -> bool:
-        """Whether there are enough launches for an estimate."""
         return sum(map(len, self._launches.values())) >= LEAST
 
     def left_s(self, launches: Iterable[tuple[Cell, bool]], searches: Iterable[Cell] = ()) -> float:

@@ -115,7 +115,6 @@ class Tracker:
             self.say(f"--track {self.target}: {clean(self.problem, 500)}. The run goes on, and tries again")
 
     def end(self, *_: Any) -> None:
-        """Have the launch sent, and wait for that."""
         self._known += 1
         self._ask("launch", LAUNCH_S)
 
@@ -194,7 +193,6 @@ class Tracker:
 
 
 def options() -> list[Option]:
-    """The options that ask for observers."""
     return [
         option(
             "--track", metavar="TARGET", action="append", default=[],

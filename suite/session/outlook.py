@@ -48,11 +48,9 @@ class Outlook:
 
     @property
     def plan(self) -> Plan:
-        """How long launches measure."""
         return self.eta.plan
 
     def estimate_s(self, launches: Sequence[Due], *, searching: bool = True) -> float:
-        """The seconds that these launches will take, with the searches for their batches."""
         searches = {cell for cell, _ in launches if searching and cell.batch == AUTO and cell not in self.fits}
         kinds = [(cell, self.plan.of_launch(number, self.whole_blocks).lean) for cell, number in launches]
         return self.eta.left_s(kinds, searches) / self.side_by_side

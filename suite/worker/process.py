@@ -91,8 +91,6 @@ def main(descriptor: str, text: str) -> None:
 
 
 class _Launch:
-    """The steps of one launch, in the order in which they happen."""
-
     def __init__(
         self, job: Job, framework: ModuleType, send: Send, interpreter_s: float, ranks: Ranks = ALONE, *,
         started: Mapping[str, str] = os.environ,

@@ -85,7 +85,6 @@ class Slurm:
         return self._nodes
 
     def host(self, node: Node) -> Remote:
-        """Start the process of a node. Raises `LaunchError` and `HostLostError`."""
         # An address of the batch script's host would be wrong on the others.
         variables = {name: value for name, value in os.environ.items() if name != PROCESS_TAG} | {ADDRESS: ""}
         wire = Pipe(node.name, variables, step(node), self._folder / f"{node.name}.log")

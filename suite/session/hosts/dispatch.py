@@ -37,7 +37,6 @@ Post = Callable[[Callable[[], object]], None]
 
 
 def key_of(cell: Cell, number: int) -> str:
-    """The key of the record of a launch."""
     return f"{cell.id}#{number}"
 
 
@@ -127,7 +126,6 @@ class Dispatch:
                 continue
 
     def close(self) -> None:
-        """End what runs, and wait until it has ended."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()

@@ -99,7 +99,6 @@ class Pipe:
             self.process.stdin.flush()
 
     def receive(self, within_s: float) -> Sequence[str]:
-        """The lines that came, waiting for the first. Raises `HostLostError` once the process has ended."""
         received: list[str | None] = []
         with suppress(queue.Empty):
             received.append(self.lines.get(timeout=within_s))
@@ -113,7 +112,6 @@ class Pipe:
         return lines
 
     def close(self) -> None:
-        """Let the process end its launch and itself."""
         assert self.process.stdin
         assert self.process.stdout
         with suppress(OSError):
@@ -214,7 +212,6 @@ class Remote:
         return record
 
     def close(self) -> None:
-        """End the process there."""
         with suppress(HostLostError):
             self.wire.close()
 

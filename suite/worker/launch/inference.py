@@ -58,12 +58,10 @@ def model_of(cell: Cell) -> ModuleType:
 
 
 def resident(timed: Timed) -> Steps:
-    """Passes over batches that are on the device."""
     return _passes(cycle(timed.held), timed)
 
 
 def passes_over_loader(timed: Timed) -> Steps:
-    """Passes over the loader's batches."""
     return _passes(timed.loader, timed)
 
 

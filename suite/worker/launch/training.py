@@ -67,12 +67,10 @@ class Saved:
         self.own_step_s = [epoch.train_s / epoch.steps for epoch in self.epochs]
 
     def course(self, name: str, recipe: Recipe) -> TrainingHistory:
-        """The course so far, for the record."""
         history = (tuple(self.epochs), tuple(self.curve), tuple(self.resumed_at))
         return TrainingHistory(name, recipe.epochs, recipe.target, *history)
 
     def phase(self, span: tuple[float, float]) -> Phase:
-        """One window per epoch; the span includes the evaluations."""
         return Phase(tuple(Window(epoch.steps, epoch.train_s) for epoch in self.epochs), spans=(span,))
 
     def add(self, epoch: Epoch, losses: list[float], training: Any, own_s: float) -> None:

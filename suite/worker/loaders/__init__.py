@@ -38,7 +38,6 @@ class Delivery:
 def describe(
     kind: str, workers: int | str = 0, prefetch: int | str = 0, *, pin_memory: bool = False, cache: bool = False
 ) -> dict[str, Any]:
-    """The settings of a loader, for the record."""
     return {"kind": kind, "workers": workers, "prefetch": prefetch, "pin_memory": pin_memory, "cache": cache}
 
 
@@ -159,7 +158,6 @@ class Dali(Delivery):
         return self.put(tuple(np.array(output) for output in outputs))
 
     def close(self) -> None:
-        """End the threads."""
         del self.pipeline
 
 

@@ -105,8 +105,6 @@ class Resident(Delivery):
 
 
 def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
-    """NVIDIA DALI, whose tensors become JAX's."""
-
     def take(tensor: Any) -> jax.Array:
         return jnp.array(jnp.from_dlpack(tensor)).block_until_ready()  # DALI writes over its own for the next batch
 
@@ -117,7 +115,6 @@ KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident,
 
 
 def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
-    """Start the loader; ``put`` brings a host batch to the device. Raises `UnsupportedError`."""
     return KINDS[cell.loader.kind](cell, source, device, put)
 
 

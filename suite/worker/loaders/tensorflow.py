@@ -107,8 +107,6 @@ class Resident(Delivery):
 
 
 def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
-    """NVIDIA DALI, whose tensors become TensorFlow's."""
-
     def take(tensor: Any) -> tf.Tensor:
         shared = tf.experimental.dlpack.from_dlpack(tensor.__dlpack__())
         with tf.device(place(device)):  # `tf.identity` would share the memory
@@ -123,7 +121,6 @@ KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident,
 
 
 def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
-    """Start the loader; ``put`` brings a host batch to the device. Raises `UnsupportedError`."""
     return KINDS[cell.loader.kind](cell, source, device, put)
 
 

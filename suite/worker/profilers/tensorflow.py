@@ -43,7 +43,6 @@ _LOOP = re.compile(r"^.*/(body|cond)/_\d+/")
 
 @contextmanager
 def span(name: str) -> Iterator[None]:
-    """A part of a step by name, in the profiler's trace and, on CUDA, as an NVTX range."""
     with tf.profiler.experimental.Trace(name), nvtx_range(name):
         yield
 
@@ -169,7 +168,6 @@ def code(training: Any, batch: Any) -> dict[str, bytes]:
 
 
 def triad(device: str, elements: int) -> Callable[[int], None]:
-    """A function that computes ``a = b + a / 2`` in place in float32 a given number of times and waits for it."""
     with tf.device("/GPU:0" if device == "cuda" else "/CPU:0"):
         a, b = tf.Variable(tf.fill([elements], 1.0)), tf.fill([elements], 2.0)
 

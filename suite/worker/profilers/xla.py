@@ -49,7 +49,6 @@ class Instruction:
 
     @property
     def written(self) -> int:
-        """Bytes of the result."""
         return sum(math.prod(dims) * _width(kind) for kind, dims in arrays(self.shape))
 
     @property
@@ -261,5 +260,4 @@ def events_of(
 
 
 def is_gpu(plane: str) -> bool:
-    """Whether a plane of a profile is a GPU's."""
     return plane.startswith("/device:GPU")
