@@ -92,8 +92,3 @@ def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
 def distributions(cell: Cell) -> tuple[str, ...]:
     """The packages that the record names besides the framework's."""
     return () if native(cell) else tuple(load_interface(cell).DISTRIBUTIONS)
-
-
-def describe_training(training: Any) -> dict[str, Any]:
-    """The settings that are known once there is a model."""
-    return training.settings() if hasattr(training, "settings") else {}

@@ -217,7 +217,7 @@ class _Launch:
     def _first_step(self, training: Any, batch: Any, train: bool) -> None:
         self.send(progress="first step", begin="first_step")
         start = time.perf_counter_ns()
-        self.settings |= interfaces.describe_training(training)
+        self.settings |= training.settings() if hasattr(training, "settings") else {}  # those that a model decides
         compiled = training.compile(batch)
         self.compile_s = _since(start) if compiled else None
         self.send(part={"compile_s": self.compile_s}, took="compile")
@@ -252,7 +252,7 @@ class _Launch:
 
         def report(course: TrainingHistory, phase: Phase) -> None:
             train = asdict(shift_spans(phase, self.job.spawned_ns))
-            self.send(part={"course": course.to_json(), "phases": {"train": train}})
+            self.send(part={"course": asdict(course), "phases": {"train": train}})
 
         try:
             follow(

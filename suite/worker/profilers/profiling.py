@@ -23,6 +23,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from suite.catalog.devices import DEVICES
+from suite.plan.schema import decode
 from suite.record.job import Job
 from suite.record.parts.profile import CATEGORIES, HELD_MOST, NAME_MOST, Gaps, Operation, Profile, Share
 from suite.worker.distributed.ranks import ALONE, Ranks
@@ -86,7 +87,7 @@ def profile_of(
         note=note(step_s, timed_s, bare_s, recording.split),
         files=tuple(files),
     )
-    return Profile.from_json(to_builtins(made))  # a bad one fails here, and not the whole record
+    return decode(Profile, to_builtins(made))  # a bad one fails here, and not the whole record
 
 
 def categories(found: Shares, steps: int) -> dict[str, Share]:
