@@ -15,7 +15,7 @@ from suite.plan.matrix import smoke
 from suite.plan.measuring import Plan
 from suite.record.record import Outcome, Record
 from suite.session.eta import LEAST, Eta, is_lean
-from suite.session.terminal import count_launches, duration
+from suite.session.terminal import duration
 from tests.published import RUNS
 
 #: How far an estimate may be off.
@@ -113,10 +113,6 @@ def test_before_the_first_launch_there_is_a_guess() -> None:
 )
 def test_durations_in_words(seconds: float, words: str) -> None:
     assert duration(seconds) == words
-
-
-def test_counts_in_words() -> None:
-    assert [count_launches(count) for count in (0, 1, 2)] == ["0 launches", "1 launch", "2 launches"]
 
 
 def test_a_resumed_run_learns_from_its_journal_and_older_records_say_nothing() -> None:

@@ -38,29 +38,26 @@ def test_an_interpreter_named_from_here_is_found_from_elsewhere(
     assert launch(JOB, tmp_path / "log", 60.0).outcome.ok
 
 
-@pytest.mark.parametrize("kind", ["nothing", "folder", "text"])
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("nothing", r"^SUITE_PYTHON_JAX is '.*', which is not a program; set it to a Python that"),
+        ("folder", r"^SUITE_PYTHON_JAX is '.*', which is not a program; set it to a Python that"),
+        ("text", r"^SUITE_PYTHON_JAX is '.*', which is not a program; set it to a Python that"),
+        ("broken", r"^cannot start [^\n]*broken: Exec format error$"),
+    ],
+)
 def test_an_interpreter_that_is_none_is_refused_in_one_line(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / kind
     if kind == "folder":
         path.mkdir()
-    if kind == "text":
-        path.write_text("no program")
+    elif kind != "nothing":
+        path.write_bytes(b"\x7fELF no more")
+        path.chmod(0o755 if kind == "broken" else 0o644)
     monkeypatch.setenv("SUITE_PYTHON_JAX", str(path))
-    with pytest.raises(
-        LaunchError, match=r"^SUITE_PYTHON_JAX is '.*', which is not a program; set it to a Python that"
-    ):
-        launch(JOB, tmp_path / "log")
-
-
-def test_a_program_that_the_system_cannot_start_is_refused_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "broken").write_bytes(b"\x7fELF no more")
-    (tmp_path / "broken").chmod(0o755)
-    monkeypatch.setenv("SUITE_PYTHON_JAX", str(tmp_path / "broken"))
-    with pytest.raises(LaunchError, match=r"^cannot start [^\n]*broken: Exec format error$"):
+    with pytest.raises(LaunchError, match=words):
         launch(JOB, tmp_path / "log")
 
 

@@ -41,9 +41,3 @@ def test_a_release_is_measured_alone_and_the_run_keeps_its_lock(released: Suite)
 def test_a_release_that_cannot_be_resolved_ends_the_session_in_one_line(released: Suite) -> None:
     refused(released("suite", "--release=jax=newest"), "the package index does not answer")
     refused(released("suite", "--release=0.9.2"), "begin with a framework, such as jax=0.9.2")
-
-
-def test_a_release_that_is_too_old_is_unsupported_with_the_reason(released: Suite) -> None:
-    done = released(*ARGUMENTS[:-1], "--release=jax=0.2.0")
-    assert "older than 0.6.0, the oldest release that the suite supports" in done.output
-    assert not done.launched
