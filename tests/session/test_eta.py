@@ -14,7 +14,7 @@ from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import smoke
 from suite.plan.measuring import Plan
 from suite.record.record import Outcome, Record
-from suite.session.eta import LEAST, Eta, is_lean
+from suite.session.eta import LAUNCHES_LEAST, Eta, is_lean
 from suite.session.terminal import duration
 from tests.published import RUNS
 
@@ -64,7 +64,7 @@ def test_from_the_third_launch_on_the_time_left_of_a_committed_run_is_right_with
         launches, took_s = [(record.cell, is_lean(record)) for record in records], durations(records)
         for done in range(1, len(launches)):
             eta.add(launches[done - 1][0], took_s[done - 1], lean=launches[done - 1][1])
-            assert eta.known == (done >= LEAST)
+            assert eta.known == (done >= LAUNCHES_LEAST)
             if eta.known:
                 ratio = eta.left_s(launches[done:]) / sum(took_s[done:])
                 most = WIDER.get(path.stem, FACTOR)

@@ -32,7 +32,7 @@ from workloads.data.augment import evaluation_batches
 from workloads.data.dataset import Array, DataSet
 
 #: Samples that requests are made of, in a random order; and requests whose answers are kept.
-SAMPLES, KEPT = 64, 8
+SAMPLES, ANSWERS_KEPT = 64, 8
 #: Requests before those that count, and seconds after which no more are sent.
 WARM_UP, LONGEST_S = 50, 60.0
 
@@ -147,7 +147,7 @@ def requests(
     order = _order(len(singles), WARM_UP + count, draw)
     for at in order[:WARM_UP]:
         answer(singles[at])
-    keep = {*draw.sample(range(count), min(KEPT, count))}
+    keep = {*draw.sample(range(count), min(ANSWERS_KEPT, count))}
     latencies: list[float] = []
     begin()
     began, before = clock(), order[WARM_UP - 1]

@@ -32,7 +32,7 @@ from workloads.recipes import Recipe
 
 #: Losses of so many steps are read together. Kept, they lie between the buffers that steps free, which then do not fit
 #: there again: the GPT needed 5 MB more with each step, in PyTorch on a CPU that keeps freed memory.
-READ = 16
+LOSSES_READ = 16
 
 Say = Callable[..., None]
 Report = Callable[[TrainingHistory, Phase], None]
@@ -120,8 +120,8 @@ def follow(
         start = time.perf_counter() - compiled_s
         compiled_s = 0.0
         values: list[float] = []
-        for first in range(0, source.per_epoch, READ):
-            losses = [training.step(next(loader)) for _ in range(min(READ, source.per_epoch - first))]
+        for first in range(0, source.per_epoch, LOSSES_READ):
+            losses = [training.step(next(loader)) for _ in range(min(LOSSES_READ, source.per_epoch - first))]
             training.fence(losses[-1])
             values += check(losses, training, f"{epoch_label}, after {first} steps")
         end = time.perf_counter()

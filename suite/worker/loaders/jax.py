@@ -21,7 +21,7 @@ from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
 
 PREFETCH = 4  # batches that are kept ready, or that each worker process keeps ready
-AHEAD = 2  # batches that a tuned loader keeps on a GPU
+BATCHES_AHEAD = 2  # batches that a tuned loader keeps on a GPU
 ENDLESS = 2**40
 
 Put = Callable[[Any], Any]
@@ -47,7 +47,7 @@ class Tuned(Delivery):
             dataset = dataset.mp_prefetch(options)
         self.iterator: Iterator[Any] = iter(dataset)
         self.ahead: deque[Any] = deque()
-        for _ in range(AHEAD if tuned and device == "cuda" else 0):
+        for _ in range(BATCHES_AHEAD if tuned and device == "cuda" else 0):
             self.ahead.append(put(next(self.iterator)))
         self.settings = describe("grain", workers, prefetch * max(1, workers), cache=bool(loader.cache))
 

@@ -30,7 +30,7 @@ from suite.worker.distributed.ranks import ALONE, Ranks
 from suite.worker.profilers.timeline import LOADING, OTHER, STEP, STEPS, Event, Shares, shares
 
 #: Operations that are kept: no more than these, and none that took less of the time.
-KEPT, LEAST = 16, 0.002
+OPERATIONS_KEPT, SHARE_LEAST = 16, 0.002
 
 #: Letters of an operation's name that are kept: a record is published.
 NAME_KEPT = 72
@@ -109,7 +109,7 @@ def categories(found: Shares, steps: int) -> dict[str, Share]:
 def operations(found: Shares, steps: int) -> tuple[Operation, ...]:
     """The operations that took most of a step, the largest first."""
     largest = sorted(found.spent.items(), key=lambda item: -item[1].nanoseconds)
-    kept = [item for item in largest[:KEPT] if item[1].nanoseconds >= LEAST * found.nanoseconds]
+    kept = [item for item in largest[:OPERATIONS_KEPT] if item[1].nanoseconds >= SHARE_LEAST * found.nanoseconds]
     return tuple(
         Operation(
             shorten(name),

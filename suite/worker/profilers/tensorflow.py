@@ -23,7 +23,7 @@ from suite.worker.profilers.timeline import OTHER, OVERHEAD, Event, nvtx_range
 Loop = Callable[[int], None]
 
 #: Threads that work ahead for tf.data: their operations are no part of the step.
-AHEAD = re.compile(r"^tf_data")
+READ_AHEAD = re.compile(r"^tf_data")
 #: What the executor does besides operations. Those that it has found to be cheap have no event and are in its own.
 BESIDES = {
     OVERHEAD: "(the executor, and operations that it takes to be cheap)",
@@ -92,7 +92,7 @@ def events_of(
     host: list[xla.Row] = []
     for row in rows:
         if not xla.is_gpu(row[0]):
-            host += [] if AHEAD.search(row[1]) else [row]
+            host += [] if READ_AHEAD.search(row[1]) else [row]
         elif row[1].startswith("Stream"):
             events.append(_kernel(row, whole))
     return events + xla.events_of(host, whole, other)
