@@ -16,8 +16,7 @@ import numpy as np
 from suite.record.parts.evidence import Answered, Trace
 from suite.record.parts.history import NUMBER_MOST
 from suite.worker.evidence.replay import restore_state
-from suite.worker.launch.decoding import CONTINUED, continue_prompts
-from suite.worker.launch.inference import Answers, model_of
+from suite.worker.launch.inference import CONTINUED, Answers, continue_prompts, model_of
 from suite.worker.launch.training import scores
 from workloads.data.augment import evaluation_batches
 from workloads.data.dataset import Array, Split
