@@ -139,9 +139,9 @@ def _split(content: bytes) -> dict[str, bytes]:
         head = content[at : at + _MEMBER.size]
         name = content[at + _MEMBER.size :][: int.from_bytes(head[26:28], "little")].decode("latin-1")
         if name not in MEMBERS or name in members:
-            found = clean(name, 40) if head.startswith(b"PK") else "something else"
+            content_name = clean(name, 40) if head.startswith(b"PK") else "something else"
             raise BundleError(
-                f"is no bundle: it holds {found}, not {' and '.join(MEMBERS)}, each once, and nothing else"
+                f"is no bundle: it holds {content_name}, not {' and '.join(MEMBERS)}, each once, and nothing else"
             )
         at += _MEMBER.size + len(name)
         unpacker = zlib.decompressobj(-zlib.MAX_WBITS)

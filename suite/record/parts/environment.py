@@ -135,8 +135,9 @@ def describe(distributions: Iterable[str], variables: Mapping[str, str] = os.env
     """
     everything = list_distributions()
     lock = Path(sys.prefix, LOCK_FILE)
-    found = (line.partition("==") for line in reversed(everything))  # the first on the path is imported, so it stays
-    versions = {_normal(name): version for name, _, version in found}
+    # Backwards, since the first on the path is imported.
+    installed = (line.partition("==") for line in reversed(everything))
+    versions = {_normal(name): version for name, _, version in installed}
     return {
         "machine": machine(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",

@@ -121,9 +121,9 @@ class Profile:
 
     def read_note(self) -> tuple[float | None, str]:
         """How much slower the note says that a profiled step was, and what it says besides the suite's own words."""
-        found = re.match(NOTED, self.note)
-        rest = self.note[found.end() :] if found else self.note
-        return (float(found[1]) if found else None), rest.replace(SPLIT, "", 1).strip()
+        noted = re.match(NOTED, self.note)
+        rest = self.note[noted.end() :] if noted else self.note
+        return (float(noted[1]) if noted else None), rest.replace(SPLIT, "", 1).strip()
 
     @property
     def cost(self) -> float:

@@ -226,7 +226,7 @@ def decode(
 
     Raises `RecompiledError` if any round but the first had to compile.
     """
-    found, half = [], length // 2
+    rounds, half = [], length // 2
     for batch in DECODED:
         prompts = np.ascontiguousarray(np.resize(samples, (batch, length))[:, :half])
         inputs, _ = training.put((prompts, prompts))
@@ -242,8 +242,8 @@ def decode(
         refuse_compiled(model, compiled)
         prefill_s, decode_s = np.median(times, axis=0).tolist()
         decoded = Decoded(batch, half, length - half, prefill_s, decode_s, len(times))
-        found.append(Rounds(decoded, prompts, _on_host(model, words)))
-    return found
+        rounds.append(Rounds(decoded, prompts, _on_host(model, words)))
+    return rounds
 
 
 def _round(model: Any, inputs: Any, count: int) -> tuple[float, float, list[Any]]:
@@ -281,11 +281,11 @@ def continue_prompts(model: Any, training: Any, prompts: Array, length: int) -> 
         logits.append(model.on_host(state[0]).astype(np.float64))
         word, state = model.decode(state)
         words.append(word)
-    chosen, found = _on_host(model, words), np.stack(logits, 1)
+    chosen, cached = _on_host(model, words), np.stack(logits, 1)
     window = np.concatenate([prompts, chosen], 1)
     whole = training.logits(training.put((window, window)))[:, prompts.shape[1] - 1 : -1]
-    off = float((np.linalg.norm(found - whole, axis=(0, 2)) / np.linalg.norm(whole, axis=(0, 2))).max())
-    greedy = np.array_equal(found.argmax(-1), chosen) and np.isfinite(off)
+    off = float((np.linalg.norm(cached - whole, axis=(0, 2)) / np.linalg.norm(whole, axis=(0, 2))).max())
+    greedy = np.array_equal(cached.argmax(-1), chosen) and np.isfinite(off)
     return chosen, off if greedy else NUMBER_MOST
 
 

@@ -58,8 +58,8 @@ class Saved:
         except CheckpointError as error:
             sys.stderr.write(f"{error}; training starts anew\n")  # into the log
             contents = None
-        found = ranks.gather(contents[0] if contents else None)
-        if contents and all(progress == found[0] for progress in found):
+        progresses = ranks.gather(contents[0] if contents else None)
+        if contents and all(progress == progresses[0] for progress in progresses):
             progress, arrays = contents
             self.arrays = of_rank(arrays, ranks.rank)
             self.epochs = [Epoch(**fields) for fields in progress["epochs"]]
@@ -156,8 +156,8 @@ def evaluate(
 def means(scored: tuple[Array, Array], team: ProcessGroup | None) -> tuple[float, float]:
     """Mean loss and accuracy, the same in all processes of a ``team``."""
     losses, correct = scored
-    found = float(np.mean(losses, dtype=np.float64)), float(np.mean(correct))
-    return tuple(team.ranks.gather(found)[0]) if team else found
+    result = float(np.mean(losses, dtype=np.float64)), float(np.mean(correct))
+    return tuple(team.ranks.gather(result)[0]) if team else result
 
 
 def scores(

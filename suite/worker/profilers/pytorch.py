@@ -152,13 +152,13 @@ def moved_bytes(name: str, arguments: dict[str, Any]) -> int | None:
 
 
 def _tensors(arguments: dict[str, Any]) -> list[tuple[list[int], str]]:
-    found: list[tuple[list[int], str]] = []
+    tensors: list[tuple[list[int], str]] = []
     for dims, kind in zip(arguments.get("Input Dims", ()), arguments.get("Input type", ()), strict=False):
         if kind in SIZES and all(isinstance(size, int) for size in dims):
-            found.append((dims, kind))
+            tensors.append((dims, kind))
         elif kind == "TensorList":
-            found += [(each, "float") for each in dims if isinstance(each, list)]
-    return found
+            tensors += [(each, "float") for each in dims if isinstance(each, list)]
+    return tensors
 
 
 def _count_convolved(images: list[int], kernel: list[int], arguments: dict[str, Any]) -> int:

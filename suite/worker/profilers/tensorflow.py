@@ -125,10 +125,10 @@ def check_products(names: list[str], definition: Any) -> None:
     """
     loops: dict[str, Counter[tuple[str, str]]] = {}
     for name in names:
-        found = OPERATION.match(name)
-        if found and (inside := _LOOP.match(found["name"])) and inside[1] == "body":
-            own = found["name"][inside.end() :]
-            loops.setdefault(inside[0], Counter())[own, found["type"]] += 1
+        match = OPERATION.match(name)
+        if match and (inside := _LOOP.match(match["name"])) and inside[1] == "body":
+            own = match["name"][inside.end() :]
+            loops.setdefault(inside[0], Counter())[own, match["type"]] += 1
     for body in _bodies(definition):
         calls = [calls for calls in loops.values() if sum(own in body for own, _ in calls) > len(calls) / 2]
         recorded = sum(count for each in calls for operation, count in each.items() if _is_product(*operation))
