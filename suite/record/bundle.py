@@ -49,7 +49,7 @@ class BundleError(CommandError, ValueError):
 
 
 @dataclass(frozen=True)
-class About:
+class Manifest:
     """What a bundle says besides its launches.
 
     ``suite`` and ``rules`` are the versions of the suite and of the rules that it was made with, ``run`` is the
@@ -76,12 +76,12 @@ class Bundle:
     ``content`` is the file.
     """
 
-    about: About
+    about: Manifest
     lines: tuple[bytes, ...]
     content: bytes = b""
 
 
-def write(path: Path, about: About, lines: Iterable[Mapping[str, Any]]) -> int:
+def write(path: Path, about: Manifest, lines: Iterable[Mapping[str, Any]]) -> int:
     """Write a new bundle; the same content gives the same bytes, whose number is returned.
 
     Raises `OSError`, `FileExistsError` too, and `BundleError` if it would be too large.
@@ -140,9 +140,9 @@ def _split(content: bytes) -> dict[str, bytes]:
         head = content[at : at + _MEMBER.size]
         name = content[at + _MEMBER.size :][: int.from_bytes(head[26:28], "little")].decode("latin-1")
         if name not in MEMBERS or name in members:
-            found = clean(name, 40) if head.startswith(b"PK") else "something else"
+            content_name = clean(name, 40) if head.startswith(b"PK") else "something else"
             raise BundleError(
-                f"is no bundle: it holds {found}, not {' and '.join(MEMBERS)}, each once, and nothing else"
+                f"is no bundle: it holds {content_name}, not {' and '.join(MEMBERS)}, each once, and nothing else"
             )
         at += _MEMBER.size + len(name)
         unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
@@ -179,9 +179,9 @@ def _takes(text: bytes) -> int:
     return BYTE * len(text) + sum(cost * text.count(mark) for mark, cost in COSTS.items())
 
 
-def _about(text: bytes) -> About:
+def _about(text: bytes) -> Manifest:
     try:
-        about: About = decode(About, parse_json(text))
+        about: Manifest = decode(Manifest, parse_json(text))
     except (SchemaError, ValueError) as error:
         raise BundleError(f"{ABOUT}: {clean(error)}") from None
     if about.format != FORMAT:

@@ -23,7 +23,7 @@ from suite.plan.measuring import Plan
 from suite.record.record import Record
 
 #: Launches from which an estimate is shown.
-LEAST = 3
+LAUNCHES_LEAST = 3
 
 # What the guesses are made of: seconds as measured on two CPU cores (runs 0002 to 0009). On another machine only
 # their ratios matter, and those only until each cell has run once.
@@ -35,7 +35,7 @@ SLOW_TRAINING = {("cifar100_cnn", "jax"): 4.5}  # on a CPU, where XLA's convolut
 #: How many times as long a launch with several devices takes on a CPU: more processes start, and a phase more is
 #: measured. JAX compiles for longer there (runs 0020 and 0021).
 SEVERAL, SEVERAL_OF = 1.4, {"jax": 2.0}
-SEARCHING = 8  # tries of a search for the largest batch
+SEARCH_TRIES = 8  # tries of a search for the largest batch
 
 #: How long a launch that times training alone takes, as a share of one with all phases (run 0031: .2 to .5).
 LEAN = 0.5
@@ -70,13 +70,11 @@ class Eta:
                 self.add(record.cell, took_s, searching_s, lean=is_lean(record))
 
     def has(self, cell: Cell, *, lean: bool) -> bool:
-        """Whether there is a launch of this kind of this cell."""
         return any(other == cell for other, _ in self._launches[lean])
 
     @property
     def known(self) -> bool:
-        """Whether there are enough launches for an estimate."""
-        return sum(map(len, self._launches.values())) >= LEAST
+        return sum(map(len, self._launches.values())) >= LAUNCHES_LEAST
 
     def left_s(self, launches: Iterable[tuple[Cell, bool]], searches: Iterable[Cell] = ()) -> float:
         """Seconds that these launches and searches for the largest batch will take together.
@@ -85,7 +83,7 @@ class Eta:
         """
         counts = Counter(launches)
         launching_s = sum(count * self._launch_s(*launch) for launch, count in counts.items())
-        return launching_s + sum(self._estimate_s(cell, self._searches, SEARCHING) for cell in searches)
+        return launching_s + sum(self._estimate_s(cell, self._searches, SEARCH_TRIES) for cell in searches)
 
     def _launch_s(self, cell: Cell, lean: bool) -> float:
         """The seconds of one launch, from those of its own kind if there are any of its cell."""

@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import selectors
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +27,7 @@ from suite.export.target import ExportError, abouts, target
 from suite.plan.command.common import Option, option
 from suite.record.record import Record
 from suite.record.text import clean
-from suite.session.launches.launch import ROOT
+from suite.session.hosts.remote import HostLostError, Pipe
 from suite.session.terminal import count_launches
 
 #: Seconds that an answer may take: the first one, with the library's import, then each, then the last one.
@@ -96,26 +94,19 @@ class Tracker:
     _known: int = 0  # launches in the journal
     _lost_s: float = 0.0
     _where: str = ""
-    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
-    _unread: bytes = b""
+    _pipe: Pipe | None = None
 
     def begin(self, journal: Path, _run: Mapping[str, Any], _planned: int, done: Sequence[Record]) -> None:
         """Start the process, and wait until it has found its place, before the first worker starts."""
         self._journal, self._known = journal, len(done)
         log = journal.with_suffix("") / f"track-{self.target}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [*self.command, self.target, self.place, str(journal)], stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=output, env=os.environ | {"PYTHONPATH": path}, start_new_session=True,
-            )  # fmt: skip
+        self._pipe = Pipe(self.target, None, [*self.command, self.target, self.place, str(journal)], log)
         self._ask("begin", BEGIN_S)
         if self.problem:
             self.say(f"--track {self.target}: {clean(self.problem, 500)}. The run goes on, and tries again")
 
     def end(self, *_: Any) -> None:
-        """Have the launch sent, and wait for that."""
         self._known += 1
         self._ask("launch", LAUNCH_S)
 
@@ -131,11 +122,11 @@ class Tracker:
         return [f"{missing}. The run lost nothing; send the rest with: {again}"]
 
     def _ask(self, line: str, limit_s: float) -> None:
-        if not self._process:
+        if not self._pipe:
             return
         begin_s = time.monotonic()
         self.show(f"{self.target}: sending")
-        answer = self._answer(f"{line}\n".encode(), min(limit_s, LONGEST_S - self._lost_s))
+        answer = self._answer(line, max(0.0, min(limit_s, LONGEST_S - self._lost_s)))
         if answer is None:
             self.problem = self.problem or f"no answer within {time.monotonic() - begin_s:.0f} s"
             self._end()
@@ -147,54 +138,33 @@ class Tracker:
             if self._lost_s >= LONGEST_S:
                 self._end()
 
-    def _answer(self, line: bytes, limit_s: float) -> dict[str, Any] | None:
+    def _answer(self, line: str, limit_s: float) -> dict[str, Any] | None:
         """The process' answer; None if it has ended or takes too long."""
-        assert self._process
-        assert self._process.stdin
-        assert self._process.stdout
-        deadline = time.monotonic() + limit_s
+        assert self._pipe
+        self._pipe.send(line)
         try:
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
-        except OSError:
-            return self._note_end()
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._unread:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    return None
-                received = os.read(self._process.stdout.fileno(), 1 << 16)
-                if not received:
-                    return self._note_end()
-                self._unread += received
-        answer, _, self._unread = self._unread.partition(b"\n")
-        try:
-            said = json.loads(answer)
-        except ValueError:
-            said = None
-        if not isinstance(said, dict):
-            self.problem = "its process answered what is no answer"
+            answer = next(iter(self._pipe.receive(limit_s)), None)
+        except HostLostError:
+            self.problem = f"its process ended; see {self._journal.stem}/track-{self.target}.log beside the journal"
             return None
-        return said
-
-    def _note_end(self) -> dict[str, Any] | None:
-        self.problem = f"its process ended; see {self._journal.stem}/track-{self.target}.log beside the journal"
+        if answer is None:
+            return None
+        with contextlib.suppress(ValueError):
+            if isinstance(said := json.loads(answer), dict):
+                return said
+        self.problem = "its process answered what is no answer"
         return None
 
     def _end(self) -> None:
-        process, self._process = self._process, None
-        if process:
+        """End the process and whatever it started."""
+        pipe, self._pipe = self._pipe, None
+        if pipe:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
+                os.killpg(pipe.process.pid, signal.SIGKILL)
+            pipe.close()
 
 
 def options() -> list[Option]:
-    """The options that ask for observers."""
     return [
         option(
             "--track", metavar="TARGET", action="append", default=[],

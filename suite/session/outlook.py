@@ -18,7 +18,7 @@ from suite.session.terminal import count_launches, duration
 
 #: One of a cell's first launches that time training alone takes the whole evidence too: that share of what a launch
 #: with all phases takes longer.
-AGAIN = 1 / 3
+EVIDENCE_AGAIN = 1 / 3
 
 #: Blocks that a run plans beside other programs: fewer tell little of launches that those make scatter.
 BUSY_BLOCKS = 2 * FIRST_LOOK
@@ -48,11 +48,9 @@ class Outlook:
 
     @property
     def plan(self) -> Plan:
-        """How long launches measure."""
         return self.eta.plan
 
     def estimate_s(self, launches: Sequence[Due], *, searching: bool = True) -> float:
-        """The seconds that these launches will take, with the searches for their batches."""
         searches = {cell for cell, _ in launches if searching and cell.batch == AUTO and cell not in self.fits}
         kinds = [(cell, self.plan.of_launch(number, self.whole_blocks).lean) for cell, number in launches]
         return self.eta.left_s(kinds, searches) / self.side_by_side
@@ -101,7 +99,7 @@ class Outlook:
             self.estimate_s([(cell, number) for cell in cells], searching=False) for number in (0, LAST_LOOK)
         )
         once_s = self.estimate_s([(cell, 0) for cell in cells]) - whole_s + warming_s
-        once_s += AGAIN * (whole_s - lean_s)
+        once_s += EVIDENCE_AGAIN * (whole_s - lean_s)
         left_s = USED_MOST * budget_s - once_s
         busy = self._background if self._background and self._background.busy else None
         least = BUSY_BLOCKS if busy else FIRST_LOOK
@@ -130,7 +128,7 @@ USED_MOST = 0.9
 
 # What a launch does besides starting, as in run 0031: about three windows of warm-up before those that count, each 1.3
 # times as long as the least; and the evidence, of a few seconds and some ten steps.
-WARM_UP_WINDOWS, LONGER, EVIDENCE_S, EVIDENCE_STEPS, LEAN_EVIDENCE_S = 3, 1.3, 3.0, 10, 1.0
+WARM_UP_WINDOWS, WINDOW_STRETCH, EVIDENCE_S, EVIDENCE_STEPS, LEAN_EVIDENCE_S = 3, 1.3, 3.0, 10, 1.0
 
 Kind = tuple[str, str, str]  # workload, framework, release
 
@@ -150,8 +148,8 @@ class Cost:
             return self.start_s
         # A smaller model's steps are short beside a window.
         step_s = self.step_s * cell.batch / self.cell.batch if cell.size == self.cell.size else 0.0
-        window_s = max(LONGER * plan.min_window_s, step_s)
-        of_phase_s = {"input": LONGER * plan.min_window_s}  # loading takes less than a step
+        window_s = max(WINDOW_STRETCH * plan.min_window_s, step_s)
+        of_phase_s = {"input": WINDOW_STRETCH * plan.min_window_s}  # loading takes less than a step
         phases = plan.phases if whole or plan.chosen else (TRAIN,)
         timed_s = sum((plan.windows + WARM_UP_WINDOWS) * of_phase_s.get(phase, window_s) for phase in phases)
         return self.start_s + timed_s + (EVIDENCE_S + EVIDENCE_STEPS * step_s if whole else LEAN_EVIDENCE_S)

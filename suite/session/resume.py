@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -116,32 +117,26 @@ def _best(settings: Settings, cells: str) -> Path:
     It may have been started with fewer launches: blocks are appended, so that more of them may be asked for later.
     Journals that cannot be read are passed over, as are those without a launch where another one has some.
     """
-    candidates: list[tuple[bool, bool, Path]] = []
-    newest = ""
+    candidates: list[tuple[tuple[bool, bool], Path]] = []
+    empty, newest = None, ""
     for path in _newest_first(settings.journals):
-        try:
+        with suppress(JournalError):
             run = description(path)
-        except JournalError:
-            continue
-        if differences := _differences(run, settings):
-            newest = newest or f" (the newest, {path.name}, has {'; '.join(differences)})"
-        else:
-            candidates.append((run.get("cells") != cells, run.get("launches") != settings.launches, path))
-    empty: list[Path] = []
-    candidates.sort(key=lambda candidate: candidate[:2])  # stable: the newest of each kind comes first
-    for *_, path in candidates:
-        try:
+            if differences := _differences(run, settings):
+                newest = newest or f" (the newest, {path.name}, has {'; '.join(differences)})"
+            else:
+                candidates.append(((run.get("cells") != cells, run.get("launches") != settings.launches), path))
+    for _, path in sorted(candidates, key=lambda candidate: candidate[0]):  # stable: the newest of each kind first
+        with suppress(JournalError):
             _, records, _ = read(path)
-        except JournalError:
-            continue
-        if changed := _find_changed_code(records):
-            newest = newest or f" (the newest, {path.name}, has launches of other code of {changed})"
-        elif records:
-            return path
-        else:
-            empty.append(path)
+            if changed := _find_changed_code(records):
+                newest = newest or f" (the newest, {path.name}, has launches of other code of {changed})"
+            elif records:
+                return path
+            else:
+                empty = empty or path
     if empty:
-        return empty[0]
+        return empty
     raise JournalError(f"no journal in {settings.journals} has these settings{newest}: run without --resume")
 
 

@@ -127,10 +127,7 @@ def save(folder: Path, name: str, content: bytes) -> Path:
 def _write(folder: Path, content: bytes) -> Iterator[Path]:
     with scratch(folder, ".partial-") as temporary:
         path = temporary / "run.json"
-        with path.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        _write_new(path, content)
         yield path
 
 

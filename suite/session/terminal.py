@@ -31,7 +31,6 @@ class PytestTerminal:
         self.reporter: pytest.TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
 
     def say(self, text: str, **colour: bool) -> None:
-        """Print a line."""
         if self.reporter:
             with self.capture.global_and_fixture_disabled():
                 self._begin_line(self.reporter)
@@ -42,7 +41,6 @@ class PytestTerminal:
         self.say(text, **{"green" if status == "ok" else "yellow" if status in SKIPPED else "red": True})
 
     def show(self, text: str) -> None:
-        """Replace the last line of a terminal; prints nothing elsewhere."""
         if self.reporter and self.reporter.isatty:
             with self.capture.global_and_fixture_disabled():
                 width = self.config.get_terminal_writer().fullwidth
@@ -68,7 +66,6 @@ class CommandTerminal:
         self.passing = self.stream.isatty()
 
     def say(self, text: str) -> None:
-        """Print a line."""
         self._write(f"{text}\n")
 
     def show(self, text: str) -> None:

@@ -13,7 +13,7 @@ from suite import __version__
 from suite.analysis.records.load import LoadError, load
 from suite.doctor import checks
 from suite.plan.cell import FRAMEWORKS
-from suite.record.bundle import FORMAT, SUFFIX, About
+from suite.record.bundle import FORMAT, SUFFIX, Manifest
 from suite.record.chain import BEFORE
 from suite.record.parts.environment import digest_of
 from suite.record.record import Record
@@ -35,7 +35,7 @@ LIST_WITHIN_S = 60.0
 class Contents:
     """``lines`` are those of `suite.record.bundle.write`; ``notes`` tell what is not in it, and why."""
 
-    about: About
+    about: Manifest
     lines: list[dict[str, Any]]
     records: list[Record]
     notes: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def contents(
             f"the packages of {', '.join(sorted(missing))} are left out: the environments are not those that ran"
         )
     hide = hidden()
-    about = About(
+    about = Manifest(
         FORMAT, __version__, VERSION, describe_run(run, redacted), ordered, redacted,
         tuple(_doctor()) if look and not redacted else (), installed, price_hour,
     )  # fmt: skip

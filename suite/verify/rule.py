@@ -11,7 +11,7 @@ from suite.analysis.records.load import Launch
 from suite.analysis.records.reader import read_lines
 from suite.analysis.rows.groups import Group, group
 from suite.plan.cell import Cell
-from suite.record.bundle import About, Bundle
+from suite.record.bundle import Bundle, Manifest
 from suite.record.record import Record
 from suite.record.retry import last_tries
 from suite.record.text import clean
@@ -44,7 +44,7 @@ class Submission:
     ``links`` are by line the digest that it names of the line before, and its own.
     """
 
-    about: About
+    about: Manifest
     header: Mapping[str, Any]
     links: tuple[tuple[object, str], ...]
     ended: tuple[Record, ...]  # every line, in the order in which the launches ended

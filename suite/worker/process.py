@@ -91,8 +91,6 @@ def main(descriptor: str, text: str) -> None:
 
 
 class _Launch:
-    """The steps of one launch, in the order in which they happen."""
-
     def __init__(
         self, job: Job, framework: ModuleType, send: Send, interpreter_s: float, ranks: Ranks = ALONE, *,
         started: Mapping[str, str] = os.environ,
@@ -219,7 +217,7 @@ class _Launch:
     def _first_step(self, training: Any, batch: Any, train: bool) -> None:
         self.send(progress="first step", begin="first_step")
         start = time.perf_counter_ns()
-        self.settings |= interfaces.describe_training(training)
+        self.settings |= training.settings() if hasattr(training, "settings") else {}  # those that a model decides
         compiled = training.compile(batch)
         self.compile_s = _since(start) if compiled else None
         self.send(part={"compile_s": self.compile_s}, took="compile")
@@ -254,7 +252,7 @@ class _Launch:
 
         def report(course: TrainingHistory, phase: Phase) -> None:
             train = asdict(shift_spans(phase, self.job.spawned_ns))
-            self.send(part={"course": course.to_json(), "phases": {"train": train}})
+            self.send(part={"course": asdict(course), "phases": {"train": train}})
 
         try:
             follow(

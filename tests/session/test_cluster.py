@@ -18,6 +18,7 @@ from suite.session.hosts.group import HostGroup
 from suite.session.hosts.remote import HostLostError, Remote
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.machine import HostInfo, code_digest
+from tests.studies import slow_link
 
 ONE, TWO = Cell("imdb_lstm", "jax"), Cell("imdb_lstm", "jax", devices=2)
 
@@ -150,3 +151,16 @@ def test_without_ray_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(LaunchError, match=r"pip install 'framework-training-suite\[ray\]'"):
         ray._ray()
+
+
+@pytest.mark.launches
+def test_the_link_has_the_rate_that_is_asked_for() -> None:
+    if reason := slow_link.impossible():
+        pytest.skip(reason)
+    with slow_link.namespaces() as names:
+        limit = slow_link.Limit(names)
+        for rate, words in (("100mbit", "rate 100Mbit"), ("", "noqueue"), ("1gbit", "rate 1Gbit")):
+            limit(rate)
+            for name in names:
+                assert words in slow_link.output("tc", "-n", name, "qdisc", "show", "dev", slow_link.LINK)
+    assert not any(name in slow_link.output("ip", "netns", "list") for name in names)

@@ -12,10 +12,13 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.record.job import Job
+from suite.record.parts.environment import LOCK_FILE
+from suite.session.journal import read
 from suite.session.launches import interpreters
 from suite.session.launches import launch as launching
 from suite.session.launches.launch import ROOT, LaunchError, interpreter, launch, tox_environment, variables
 from tests.launches import StandIn
+from tests.sessions import Suite, records_of, refused
 
 JOB = Job(Cell("imdb_lstm", "jax"), data="nowhere", launch=2)
 GOOD = "from tests import records; send_all(records.record('jax', workload='imdb_lstm'))"
@@ -38,29 +41,26 @@ def test_an_interpreter_named_from_here_is_found_from_elsewhere(
     assert launch(JOB, tmp_path / "log", 60.0).outcome.ok
 
 
-@pytest.mark.parametrize("kind", ["nothing", "folder", "text"])
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("nothing", r"^SUITE_PYTHON_JAX is '.*', which is not a program; set it to a Python that"),
+        ("folder", r"^SUITE_PYTHON_JAX is '.*', which is not a program; set it to a Python that"),
+        ("text", r"^SUITE_PYTHON_JAX is '.*', which is not a program; set it to a Python that"),
+        ("broken", r"^cannot start [^\n]*broken: Exec format error$"),
+    ],
+)
 def test_an_interpreter_that_is_none_is_refused_in_one_line(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / kind
     if kind == "folder":
         path.mkdir()
-    if kind == "text":
-        path.write_text("no program")
+    elif kind != "nothing":
+        path.write_bytes(b"\x7fELF no more")
+        path.chmod(0o755 if kind == "broken" else 0o644)
     monkeypatch.setenv("SUITE_PYTHON_JAX", str(path))
-    with pytest.raises(
-        LaunchError, match=r"^SUITE_PYTHON_JAX is '.*', which is not a program; set it to a Python that"
-    ):
-        launch(JOB, tmp_path / "log")
-
-
-def test_a_program_that_the_system_cannot_start_is_refused_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "broken").write_bytes(b"\x7fELF no more")
-    (tmp_path / "broken").chmod(0o755)
-    monkeypatch.setenv("SUITE_PYTHON_JAX", str(tmp_path / "broken"))
-    with pytest.raises(LaunchError, match=r"^cannot start [^\n]*broken: Exec format error$"):
+    with pytest.raises(LaunchError, match=words):
         launch(JOB, tmp_path / "log")
 
 
@@ -177,3 +177,36 @@ def test_a_cache_that_no_launch_uses_is_left_alone(tmp_path: Path, monkeypatch: 
     for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR", "PIP_CACHE_DIR"):
         monkeypatch.setenv(name, str(tmp_path))
     interpreters.check([Cell("imdb_lstm", "jax")], "cpu", lambda _: None)
+
+
+ARGUMENTS = ("suite", "--benchmark-save=r", "--workload=imdb_lstm", "--launches=1", "--release=jax=0.9.2")
+LOCK = f"# CPython 3.11\njax==0.9.2 --hash=sha256:{'a' * 64}\n"
+
+
+@pytest.fixture
+def released(suite: Suite, tmp_path: Path) -> Suite:
+    """A suite whose cache holds JAX 0.9.2, with the stand-in for its Python."""
+    place = tmp_path / "cache" / "releases" / "jax-0.9.2"
+    (place / "bin").mkdir(parents=True)
+    (place / "bin" / "python").symlink_to(suite.environment["SUITE_PYTHON_JAX"])
+    (place / LOCK_FILE).write_text(LOCK)
+    suite.environment |= {"SUITE_CACHE_DIR": str(tmp_path / "cache"), "UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple"}
+    return suite
+
+
+@pytest.mark.launches
+def test_a_release_is_measured_alone_and_the_run_keeps_its_lock(released: Suite) -> None:
+    done = released(*ARGUMENTS)
+    assert done.status == 0, done.output
+    (saved,) = done.saved.values()
+    (record,) = records_of(saved)
+    assert record.cell.id == "imdb_lstm-jax-fp32-b32-compile-tuned-0.9.2"
+    (journal,) = done.journals
+    for run in (saved["suite"]["run"], read(journal)[0]):
+        assert run["locks"] == {"jax 0.9.2": LOCK}
+        assert run["typed"]["release"] == "jax=0.9.2"
+
+
+def test_a_release_that_cannot_be_resolved_ends_the_session_in_one_line(released: Suite) -> None:
+    refused(released("suite", "--release=jax=newest"), "the package index does not answer")
+    refused(released("suite", "--release=0.9.2"), "begin with a framework, such as jax=0.9.2")

@@ -70,24 +70,26 @@ def test_a_hanging_launch_times_out_and_none_of_its_processes_is_left(run: Calla
     wait_until(lambda: not any(map(alive, told.pids)))
 
 
-def test_a_launch_that_never_stops_talking_times_out_too(run: Callable[..., Told]) -> None:
-    assert run("while True: send(progress='on and on')", deadline_s=1.0).outcome == ("timeout", "no end after 1 s")
+KILL = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.kill(os.getpid(), {:d})"
+NAMELESS = signal.SIGRTMIN + 3
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
-def test_a_launch_that_a_signal_ends_has_crashed_by_its_name(run: Callable[..., Told], number: signal.Signals) -> None:
-    told = run(f"import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.kill(os.getpid(), {number:d})")
-    assert told.outcome == ("crashed", f"ended by signal {number.name}")
-
-
-def test_a_signal_without_a_name_is_told_by_number(run: Callable[..., Told]) -> None:
-    number = signal.SIGRTMIN + 3
-    assert run(f"os.kill(os.getpid(), {number})").outcome == ("crashed", f"ended by signal {number}")
-
-
-@pytest.mark.parametrize("status", [0, 7])
-def test_a_launch_that_ends_without_a_result_has_crashed(run: Callable[..., Told], status: int) -> None:
-    assert run(f"sys.exit({status})").outcome == ("crashed", f"ended with exit status {status} and no result")
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        ("while True: send(progress='on and on')", ("timeout", "no end after 2 s")),
+        (KILL.format(signal.SIGKILL), ("crashed", "ended by signal SIGKILL")),
+        (KILL.format(signal.SIGSEGV), ("crashed", "ended by signal SIGSEGV")),
+        (KILL.format(signal.SIGABRT), ("crashed", "ended by signal SIGABRT")),
+        (KILL.format(NAMELESS), ("crashed", f"ended by signal {NAMELESS}")),
+        ("sys.exit(0)", ("crashed", "ended with exit status 0 and no result")),
+        ("sys.exit(7)", ("crashed", "ended with exit status 7 and no result")),
+    ],
+)
+def test_a_launch_without_a_result_says_how_it_ended(
+    run: Callable[..., Told], code: str, outcome: tuple[str, str]
+) -> None:
+    assert run(code, deadline_s=2.0 if outcome[0] == "timeout" else 60.0).outcome == outcome
 
 
 def test_a_crash_keeps_what_was_known_by_then(run: Callable[..., Told]) -> None:
@@ -98,25 +100,20 @@ def test_a_crash_keeps_what_was_known_by_then(run: Callable[..., Told]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "what"),
+    ("code", "what"),
     [
-        ("{'compile_s': float('nan')}", "compile_s is nan: expected"),
-        ("{'verdict': 'fast'}", "unknown fields"),
-        ("{'phases': {}}", "phases lack train"),
+        (f"{GOOD}; send(part={{'compile_s': float('nan')}})", "compile_s is nan: expected"),
+        (f"{GOOD}; send(part={{'verdict': 'fast'}})", "unknown fields"),
+        (f"{GOOD}; send(part={{'phases': {{}}}})", "phases lack train"),
+        (f"send(part={{'outcome': 'ok'}}); {GOOD}", "outcome is 'ok': expected an object"),
     ],
 )
-def test_a_result_that_is_no_record_is_an_error_that_says_so(run: Callable[..., Told], part: str, what: str) -> None:
-    told = run(f"{GOOD}; send(part={part})")
-    assert told.record.outcome.status == "error"
-    assert told.record.outcome.reason.startswith("bad record: ")
-    assert what in told.record.outcome.reason
-    assert told.record.cell == JOB.cell
-
-
-def test_an_outcome_that_is_no_object_is_an_error_that_says_so(run: Callable[..., Told]) -> None:
-    reason = run(f"send(part={{'outcome': 'ok'}}); {GOOD}").record.outcome.reason
-    assert reason.startswith("bad record: ")
-    assert "outcome is 'ok': expected an object" in reason
+def test_a_result_that_is_no_record_is_an_error_that_says_so(run: Callable[..., Told], code: str, what: str) -> None:
+    record = run(code).record
+    assert record.outcome.status == "error"
+    assert record.outcome.reason.startswith("bad record: ")
+    assert what in record.outcome.reason
+    assert record.cell == JOB.cell
 
 
 def test_a_failed_launch_says_under_which_variables_it_ran(

@@ -1,4 +1,4 @@
-"""A launch of several processes: what each rank is told, and how it ends where one of them fails."""
+"""A launch of several processes: the cores and addresses that each rank gets, and how it ends where one fails."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import pytest
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.job import HostRanks
-from suite.record.parts.environment import own_cores
+from suite.record.parts.environment import own_cores, select_variables
 from suite.record.record import Outcome, Record
 from suite.session.launches import listener, ranks
 from suite.session.launches.launch import launch
+from suite.session.launches.ranks import interface_of, own_address, place, towards
 from tests.launches import JOB, StandIn
 from tests.processes import alive, wait_until
 
@@ -167,3 +168,92 @@ def test_inference_on_several_devices_starts_no_process(tmp_path: Path) -> None:
     assert record.outcome.status == "unsupported"
     assert "on one device" in record.outcome.reason
     assert not (tmp_path / "log").exists()
+
+
+#: The socket and the core of each hardware thread: two sockets of two cores, whose second threads come last.
+MACHINE = [(0, 0), (0, 1), (1, 0), (1, 1), (0, 0), (0, 1), (1, 0), (1, 1)]
+ALL = list(range(len(MACHINE)))
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, (socket, core) in enumerate(MACHINE):
+        folder = tmp_path / f"cpu{number}" / "topology"
+        folder.mkdir(parents=True)
+        (folder / "physical_package_id").write_text(f"{socket}\n")
+        (folder / "core_id").write_text(f"{core}\n")
+    monkeypatch.setattr(ranks, "TOPOLOGY", tmp_path)
+    monkeypatch.setattr(ranks, "own_cores", lambda: ALL)
+    monkeypatch.setattr(ranks, "usable_cores", lambda: len(ALL))
+    monkeypatch.setattr(ranks, "has_gpu", lambda: False)
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize(
+    ("bind", "count", "cores"),
+    [
+        ("", 0, ALL),
+        ("compact", 0, [0, 4, 1, 5, 2, 6, 3, 7]),
+        ("spread", 0, [0, 2, 1, 3]),
+        ("spread", 4, [0, 2, 1, 3]),
+        ("spread", 5, [0, 2, 1, 3, 4, 6, 5, 7]),
+    ],
+)
+def test_cores_are_taken_in_order(bind: str, count: int, cores: list[int]) -> None:
+    assert place(ALL, bind, count) == cores
+
+
+def test_without_a_topology_each_core_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "TOPOLOGY", tmp_path)
+    assert place([3, 1], "compact") == place([3, 1], "spread") == [1, 3]
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize(
+    ("settings", "cores"),
+    [
+        ({}, [None]),
+        ({"cores": 2}, ["0,1"]),
+        ({"cores": 2, "bind": "compact"}, ["0,4"]),
+        ({"cores": 2, "bind": "spread"}, ["0,2"]),
+        ({"bind": "spread"}, ["0,2,1,3"]),
+        ({"devices": 2, "cores": 2, "bind": "compact"}, ["0,4", "1,5"]),
+        ({"devices": 2, "bind": "spread"}, ["0,2", "1,3"]),
+    ],
+)
+def test_each_process_gets_its_cores(settings: dict[str, int | str], cores: list[str | None]) -> None:
+    cell = Cell("imdb_lstm", "pytorch").but(**settings)
+    assert [each.get("SUITE_CORES") for each in ranks.environments(cell, "cpu")] == cores
+
+
+@pytest.mark.usefixtures("machine")
+def test_more_cores_than_there_are_cannot_be_had() -> None:
+    assert (
+        ranks.impossible(Cell("imdb_lstm", "jax", cores=9), "cpu") == "the cell needs 9 cores, and 8 can be used here"
+    )
+    assert not ranks.impossible(Cell("imdb_lstm", "jax", cores=8), "cpu")
+
+
+def test_the_interface_that_is_named_gives_the_address() -> None:
+    assert own_address({"SUITE_INTERFACE": "lo", "SUITE_ADDRESS": "10.1.2.3"}) == "127.0.0.1"
+    assert own_address({"SUITE_ADDRESS": "10.1.2.3", "SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1"}) == "10.1.2.3"
+    assert own_address({"SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1"}) == towards("127.0.0.1") == "127.0.0.1"
+
+
+def test_an_interface_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(ValueError, match=r"SUITE_INTERFACE is 'ib7'; this host has .*lo"):
+        own_address({"SUITE_INTERFACE": "ib7"})
+
+
+def test_ranks_of_several_hosts_know_the_address_and_the_interface_of_their_own() -> None:
+    assert interface_of("127.0.0.1") == "lo"
+    assert interface_of("10.255.255.254") == ""
+    cell = Cell("imdb_lstm", "jax", devices=2)
+    (own,) = ranks.environments(cell, "cpu", part=HostRanks(1, 1, 2, "10.0.0.1:7000", "127.0.0.1", "secret"))
+    assert (own["SUITE_ADDRESS"], own["SUITE_INTERFACE"]) == ("127.0.0.1", "lo")
+    first, _ = ranks.environments(cell, "cpu")
+    assert (first["SUITE_ADDRESS"], first["SUITE_INTERFACE"]) == ("127.0.0.1", "lo")
+
+
+def test_the_interface_is_no_difference_between_one_device_and_several() -> None:
+    assert select_variables({"NCCL_SOCKET_IFNAME": "eth0", "NCCL_ALGO": "Ring"}) == {"NCCL_ALGO": "Ring"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,46 +45,32 @@ def chosen(asked: Settings, name: str = LATEST) -> str:
     return journal_of(replace(asked, resume=name), CELLS).stem
 
 
-def test_a_run_with_the_same_launches_goes_before_a_newer_one_with_fewer(asked: Settings) -> None:
-    journal(asked, "1-older")
-    exact = journal(asked, "2-exact")
-    journal(asked, "3-newer", launches=1)
-    assert chosen(asked) == exact
+OTHERS = cells_digest([Cell("imdb_lstm", "pytorch")])
 
 
-def test_a_run_of_the_same_cells_goes_before_a_newer_one_of_others(asked: Settings) -> None:
-    mine = journal(asked, "1-mine", launches=1)
-    journal(asked, "2-others", cells=cells_digest([Cell("imdb_lstm", "pytorch")]))
-    assert chosen(asked) == mine
-
-
-def test_without_an_exact_match_the_newest_with_these_settings_is_taken(asked: Settings) -> None:
-    journal(asked, "1-older", launches=1, cells="")
-    fits = journal(asked, "2-newer", launches=2, cells="")
-    journal(asked, "3-more", launches=4)
-    journal(asked, "4-seed", seed=9)
-    assert chosen(asked) == fits
-
-
-def test_a_journal_without_a_launch_is_skipped(asked: Settings) -> None:
-    journal(asked, "0-empty", n=0)
-    full = journal(asked, "1-full", launches=1)
-    journal(asked, "2-empty", n=0)
-    (asked.journals / "3-nothing.jsonl").touch()
-    (asked.journals / "4-half.jsonl").write_text('{"run": {"id": "4-ha')
-    assert chosen(asked) == full
-
-
-def test_where_all_are_without_a_launch_the_newest_is_taken(asked: Settings) -> None:
-    """A run that was killed before its first launch goes on in its own journal."""
-    journal(asked, "1-empty", n=0)
-    assert chosen(asked) == "1-empty"
-
-
-def test_what_cannot_be_read_is_skipped(asked: Settings) -> None:
-    mine = journal(asked, "1-mine")
-    (asked.journals / "2-a-folder.jsonl").mkdir()
-    assert chosen(asked) == mine
+@pytest.mark.parametrize(
+    ("journals", "expected"),
+    [
+        # The same launches go before newer ones with fewer, and the same cells before others.
+        ({"1-older": {}, "2-exact": {}, "3-newer": {"launches": 1}}, "2-exact"),
+        ({"1-mine": {"launches": 1}, "2-others": {"cells": OTHERS}}, "1-mine"),
+        (
+            {"1-older": {"launches": 1, "cells": ""}, "2-newer": {"launches": 2, "cells": ""},
+             "3-more": {"launches": 4}, "4-seed": {"seed": 9}},
+            "2-newer",
+        ),
+        # One without a launch is taken where all are.
+        ({"0-empty": {"n": 0}, "1-full": {"launches": 1}, "2-empty": {"n": 0}}, "1-full"),
+        ({"1-empty": {"n": 0}}, "1-empty"),
+    ],
+)  # fmt: skip
+def test_the_journal_that_fits_best_goes_on(asked: Settings, journals: dict[str, Any], expected: str) -> None:
+    for name, changed in journals.items():
+        journal(asked, name, **changed)
+    (asked.journals / "7-nothing.jsonl").touch()
+    (asked.journals / "8-half.jsonl").write_text('{"run": {"id": "8-ha')
+    (asked.journals / "9-a-folder.jsonl").mkdir()
+    assert chosen(asked) == expected
 
 
 @pytest.mark.parametrize("own", ["/elsewhere", "../../elsewhere", None])

@@ -18,7 +18,7 @@ from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.parts.history import Ranks
 from suite.record.record import Outcome, Record
-from suite.session.eta import LEAST, durations
+from suite.session.eta import LAUNCHES_LEAST, durations
 from suite.session.launches import machine
 from suite.session.launches.machine import LaunchCallbacks, Machine
 from suite.session.launches.settings import Settings
@@ -105,10 +105,10 @@ def test_the_time_of_a_launch_is_in_its_record_and_a_resumed_run_knows_it(
     monkeypatch.setattr(
         machine, "launch", lambda job, *_, **__: Record(job.cell, Outcome("unsupported", "no"), job.launch)
     )
-    cells = [TIMED.but(batch=size) for size in range(1, LEAST + 2)]
+    cells = [TIMED.but(batch=size) for size in range(1, LAUNCHES_LEAST + 2)]
     run, _ = made(tmp_path, cells)
     run.prepare()
-    for cell in cells[:LEAST]:
+    for cell in cells[:LAUNCHES_LEAST]:
         assert run.launch(cell, 0).run["took_s"] >= 0
     run.close()
     path = run.journal.path

@@ -39,41 +39,33 @@ def cells(held: list[Record]) -> set[Cell]:
     return {record.cell for record in held}
 
 
-def test_large_differences_are_decided_at_the_first_look() -> None:
-    found = standing(launched(FIRST_LOOK))
-    assert (found.tests, found.decided, found.cells) == (3, 3, frozenset())
+CLOSE = {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2.0}
 
 
-def test_before_the_first_look_nothing_is_decided() -> None:
-    assert standing(launched(FIRST_LOOK - 1)).decided == 0
+def failed(held: list[Record], *numbers: int) -> list[Record]:
+    return [records.failed(each) if number in numbers else each for number, each in enumerate(held)]
 
 
-def test_cells_of_a_close_pair_go_on_and_the_third_leaves() -> None:
-    held = launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2.0})
+def unsupported(held: list[Record]) -> list[Record]:
+    return [records.failed(each, "unsupported") if each.cell.framework == "jax" else each for each in held]
+
+
+@pytest.mark.parametrize(
+    ("held", "tests", "decided", "left"),
+    [
+        (launched(FIRST_LOOK - 1), 3, 0, {*STEP_S}),
+        *((launched(blocks), 3, 3, set()) for blocks in range(FIRST_LOOK, 9)),
+        (launched(FIRST_LOOK, CLOSE), 3, 2, {"pytorch", "tensorflow"}),
+        # A launch that failed drops no cell: a pair that lacks a block is open, and gets one more.
+        (failed(launched(FIRST_LOOK), 2), 3, 1, {*STEP_S}),
+        (failed(launched(FIRST_LOOK + 1), 2), 3, 3, set()),
+        (unsupported(launched(4)), 1, 1, set()),
+    ],
+)
+def test_what_is_decided_and_which_cells_go_on(held: list[Record], tests: int, decided: int, left: set[str]) -> None:
     found = standing(held)
-    assert (found.tests, found.decided) == (3, 2)
-    assert {cell.framework for cell in found.cells} == {"pytorch", "tensorflow"}
-
-
-def test_what_is_decided_stays_decided() -> None:
-    for blocks in range(FIRST_LOOK, 9):
-        assert not standing(launched(blocks)).cells
-
-
-def test_a_launch_that_failed_drops_no_cell() -> None:
-    """A pair that lacks a block for its test is open, and gets one more."""
-    held = launched(FIRST_LOOK)
-    held[2] = records.failed(held[2])
-    found = standing(held)
-    assert (found.tests, found.decided) == (3, 1)
-    assert {cell.framework for cell in found.cells} == {"pytorch", "tensorflow", "jax"}
-    assert not standing([*held, *launched(FIRST_LOOK + 1)[-3:]]).cells
-
-
-def test_what_may_not_be_compared_keeps_no_cell() -> None:
-    held = [records.failed(each, "unsupported") if each.cell.framework == "jax" else each for each in launched(4)]
-    found = standing(held)
-    assert (found.tests, found.decided) == (1, 1)
+    assert (found.tests, found.decided) == (tests, decided)
+    assert {cell.framework for cell in found.cells} == left
 
 
 def test_a_run_that_stopped_when_decided_lacks_no_launch() -> None:
@@ -88,7 +80,7 @@ def test_a_run_that_stopped_when_decided_lacks_no_launch() -> None:
 
 def test_a_run_leaves_out_what_is_decided_from_the_block_of_the_first_look_on() -> None:
     said: list[str] = []
-    stopping, held = Stopping(3600.0, said.append), launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2})
+    stopping, held = Stopping(3600.0, said.append), launched(FIRST_LOOK, CLOSE)
     left = {cell.framework: stopping.should_skip(cell, FIRST_LOOK, held) for cell in cells(held)}
     assert left == {"pytorch": False, "tensorflow": False, "jax": True}
     assert said == ["after 4 blocks (12 min) 2 of 3 comparisons are decided; 2 cells go on"]
@@ -96,7 +88,7 @@ def test_a_run_leaves_out_what_is_decided_from_the_block_of_the_first_look_on() 
 
 
 def test_what_the_last_block_decides_is_not_called_undecided() -> None:
-    close = launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2.0})
+    close = launched(FIRST_LOOK, CLOSE)
     stopping = Stopping(3600.0, lambda _: None)
     assert not stopping.undecided(launched(FIRST_LOOK - 1)), "too early"
     assert stopping.undecided(close) == 1, "of a run that was resumed and has nothing left to launch, too"
@@ -117,7 +109,7 @@ def test_after_the_last_block_nobody_is_sent_to_go_on() -> None:
 
 def test_no_block_begins_once_the_budget_is_used_up() -> None:
     said: list[str] = []
-    held = launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.03, "jax": 2.0})
+    held = launched(FIRST_LOOK, CLOSE)
     stopping = Stopping(840.0 - 1, said.append)  # 12 launches took 720 s, and the next two take 120
     assert not any(
         Stopping(840.0, said.append).should_skip(cell, FIRST_LOOK, held)
@@ -178,19 +170,18 @@ def test_a_budget_that_makes_no_sense_is_refused(suite: Suite, arguments: list[s
     refused(suite("suite", *arguments), words)
 
 
-def test_a_run_of_a_fixed_number_does_not_become_one_with_a_budget(suite: Suite) -> None:
-    behaviour: dict[str, Any] = {}
-    suite("suite", *ARGUMENTS, "--launches=1", **behaviour)
-    done = suite("suite", *ARGUMENTS, "--budget=1h", "--resume")
+@pytest.mark.parametrize(
+    ("begun", "asked", "words"),
+    [
+        ("--launches=1", "--budget=1h", "give --launches N"),
+        ("--budget=1h", "--launches=30", "give --budget TIME, and no --launches, to continue it"),
+    ],
+)
+def test_a_run_keeps_its_design(suite: Suite, begun: str, asked: str, words: str) -> None:
+    suite("suite", *ARGUMENTS, begun)
+    done = suite("suite", *ARGUMENTS, asked, "--resume")
     assert done.status == 4
-    assert "give --launches N" in done.output
-
-
-def test_a_run_with_a_budget_does_not_become_one_of_a_fixed_number(suite: Suite) -> None:
-    suite("suite", *ARGUMENTS, "--budget=1h")
-    done = suite("suite", *ARGUMENTS, "--launches=30", "--resume")
-    assert done.status == 4
-    assert "give --budget TIME, and no --launches, to continue it" in done.output
+    assert words in done.output
 
 
 def test_the_main_command_ends_when_it_is_decided_and_launches_fix_their_number(suite: Suite) -> None:

@@ -31,7 +31,7 @@ from suite.record.parts.environment import machine, own_cores
 from suite.record.record import Record
 from suite.record.variables import INTERFACE
 from suite.session.hosts.group import HostGroup
-from suite.session.hosts.remote import Pipe, Remote
+from suite.session.hosts.remote import COMMAND, Pipe, Remote
 from suite.session.launches.machine import LaunchCallbacks
 
 FRAMEWORKS = ("pytorch", "tensorflow", "jax")
@@ -138,7 +138,7 @@ def hosts() -> Iterator[tuple[HostGroup, Limit]]:
         found = []
         for name, core in zip(names, own_cores(), strict=False):
             inside = ["ip", "netns", "exec", name, "taskset", "-c", str(core)]
-            wire = Pipe(name, os.environ | {INTERFACE: LINK}, inside, folder / name)
+            wire = Pipe(name, os.environ | {INTERFACE: LINK}, [*inside, *COMMAND], folder / name)
             until.callback(wire.close)
             found.append(Remote(name, "", wire, print, given))
             found[-1].begin()

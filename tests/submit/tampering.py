@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from suite.record.bundle import ABOUT, LAUNCHES, About, write
+from suite.record.bundle import ABOUT, LAUNCHES, Manifest, write
 from suite.record.chain import BEFORE, digest
 from suite.record.parts.environment import digest_of
 from suite.submit.contents import Contents, contents
@@ -153,7 +153,7 @@ def gpu(lines: list[Line], peak_tflops: float = 60.0) -> None:
         ledger["updates"] = ledger["updates"] and 10 * ledger["updates"]
 
 
-def listed(about: About, lines: list[Line]) -> About:
+def listed(about: Manifest, lines: list[Line]) -> Manifest:
     """JAX's launches and a list of all packages that agree."""
     for line in ok(lines):
         if line["cell"]["framework"] == "jax":

@@ -10,7 +10,7 @@ import pytest
 
 from suite import __version__
 from suite.plan.measuring import FIRST_LOOK, SEQUENTIAL
-from suite.record.bundle import FORMAT, About, write
+from suite.record.bundle import FORMAT, Manifest, write
 from suite.submit.contents import contents
 from suite.verify.rule import FAILED, PASSED, WARNING, Answer
 from suite.verify.rules import verify
@@ -81,7 +81,7 @@ def of_budget(
     forge(lines, run := dict(run))
     path = tmp_path / "a.bundle"
     path.unlink(missing_ok=True)
-    write(path, About(FORMAT, __version__, 1, run), chained(lines))
+    write(path, Manifest(FORMAT, __version__, 1, run), chained(lines))
     return {answer.rule.name: answer for answer in verify(path)}["stopping"]
 
 

@@ -16,7 +16,7 @@ from suite.plan.measuring import DECODED
 from suite.record.parts.evidence import Answered, Decoded, Identity
 from suite.record.parts.history import NUMBER_MOST
 from suite.worker.frameworks import RecompiledError
-from suite.worker.launch.decoding import ROUNDS, check_decoded, continue_prompts, decode
+from suite.worker.launch.inference import ROUNDS, check_decoded, continue_prompts, decode
 
 WORDS, LENGTH = 11, 8
 DRAWS = np.random.default_rng(0)
@@ -77,7 +77,7 @@ def test_a_cache_that_is_off_by_one_and_another_word_are_noticed() -> None:
 
 
 def test_one_prompt_and_more_are_timed_with_all_their_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.worker.launch.decoding.ROUNDS_S", 0.0)
+    monkeypatch.setattr("suite.worker.launch.inference.ROUNDS_S", 0.0)
     model = Counting()
     samples = DRAWS.integers(0, WORDS, (5, LENGTH), dtype=np.int32)
     found = decode(model, model, samples, LENGTH)
@@ -88,7 +88,7 @@ def test_one_prompt_and_more_are_timed_with_all_their_words(monkeypatch: pytest.
 
 
 def test_words_that_were_timed_are_those_that_follow_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.worker.launch.decoding.ROUNDS_S", 0.0)
+    monkeypatch.setattr("suite.worker.launch.inference.ROUNDS_S", 0.0)
     rounds = decode(Counting(), Counting(), DRAWS.integers(0, WORDS, (5, LENGTH), dtype=np.int32), LENGTH)
     assert all(check_decoded(each, Counting(), Counting(), LENGTH) < 1e-12 for each in rounds)
     other = rounds[0]._replace(words=rounds[0].words[:, ::-1])
@@ -101,7 +101,7 @@ def test_a_model_that_compiles_while_words_are_timed_is_refused(monkeypatch: pyt
             self.programs = self.passes
             return super().decode(state)
 
-    monkeypatch.setattr("suite.worker.launch.decoding.ROUNDS_S", 0.0)
+    monkeypatch.setattr("suite.worker.launch.inference.ROUNDS_S", 0.0)
     with pytest.raises(RecompiledError, match="inside of what is timed"):
         decode(Compiling(), Counting(), DRAWS.integers(0, WORDS, (5, LENGTH), dtype=np.int32), LENGTH)
 

@@ -12,7 +12,7 @@ import pytest
 from suite.plan.cell import Cell
 from suite.worker.evidence.collector import Evidence
 from suite.worker.evidence.updates import Replay
-from suite.worker.loaders import KEPT, CountingLoader
+from suite.worker.loaders import BATCHES_KEPT, CountingLoader
 from tests.frameworks import batches
 from workloads.spec import specification
 from workloads.weights import weights_digest
@@ -127,7 +127,7 @@ def test_the_batches_after_the_windows_take_no_place_of_those_kept() -> None:
 
 def test_each_batch_of_a_run_is_kept_with_the_same_probability() -> None:
     kept = [number for seed in range(500) for number in counted(1000, seed).kept]
-    assert len(kept) == 500 * KEPT
+    assert len(kept) == 500 * BATCHES_KEPT
     shares = np.histogram(kept, bins=5, range=(0, 1000))[0] / len(kept)
     assert shares == pytest.approx(0.2, abs=5 * (0.2 * 0.8 / len(kept)) ** 0.5)
     assert counted(3, 0).kept == {0: 0, 1: 1, 2: 2}

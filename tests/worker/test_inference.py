@@ -91,7 +91,7 @@ def test_each_request_is_timed_by_itself() -> None:
     ticks = itertools.count(0, 1_000_000)  # each look at the clock is a millisecond after the one before
     answers, latencies = asked(clock=lambda: next(ticks))
     assert latencies == [0.001] * 100
-    assert len(answers.kept) == inference.KEPT
+    assert len(answers.kept) == inference.ANSWERS_KEPT
 
 
 def test_no_request_is_that_of_the_one_before() -> None:
@@ -134,7 +134,7 @@ def test_a_record_refuses_percentiles_that_no_requests_have() -> None:
 
 def test_the_answers_of_the_trained_model_are_the_evaluation_s() -> None:
     answered = found(asked()[0])
-    assert (answered.requests, answered.wrong, answered.gradient) == (inference.KEPT, 0, False)
+    assert (answered.requests, answered.wrong, answered.gradient) == (inference.ANSWERS_KEPT, 0, False)
     assert answered.off < 1e-9
 
 
@@ -146,8 +146,8 @@ def test_the_answer_of_the_previous_request_is_noticed() -> None:
         return held[-2]
 
     answers, _ = asked(late)
-    assert found(answers).wrong == inference.KEPT
-    assert found(answers, "bf16").wrong == inference.KEPT
+    assert found(answers).wrong == inference.ANSWERS_KEPT
+    assert found(answers, "bf16").wrong == inference.ANSWERS_KEPT
 
 
 def test_answers_that_are_no_numbers_are_noticed() -> None:

@@ -15,7 +15,7 @@ from suite.record.job import Job
 from suite.record.record import PHASES
 from suite.session.launches.launch import ROOT, launch
 from suite.worker.evidence.updates import LAST_STEPS
-from suite.worker.loaders import KEPT
+from suite.worker.loaders import BATCHES_KEPT
 from tests.launches import Launches, launched_cells
 from tests.processes import assert_public
 from workloads.data.cache import folder_of
@@ -91,7 +91,7 @@ def test_a_launch_holds_all_evidence_of_identity(launches: Launches, workload: s
     assert identity.last.batch >= sum(window.steps for window in record.phases["train"].windows)
     assert all(identity.last.updates.values())
     assert (identity.last.replayed, identity.last.again) == (0.0, None)
-    assert len(identity.last.checked) == KEPT + LAST_STEPS
+    assert len(identity.last.checked) == BATCHES_KEPT + LAST_STEPS
     assert (identity.dropout is None) == (workload != "cifar100_cnn")
     parts = {"initial", "batches", "fingerprint", "last", "replay", "own", "float64"}
     assert identity.seconds.keys() == parts | ({"dropout"} if identity.dropout else set())

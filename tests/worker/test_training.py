@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,6 @@ def test_what_a_course_says_of_itself():
     assert COURSE.train_s == [2.0, 5.0]
     assert (COURSE.epochs_to_target, COURSE.seconds_to_target) == (2, 5.0)
     assert replace(COURSE, target=0.7).seconds_to_target is None
-    assert TrainingHistory.from_json(COURSE.to_json()) == COURSE
 
 
 @pytest.mark.parametrize(
@@ -91,15 +90,15 @@ def test_what_a_course_says_of_itself():
 def test_what_no_training_can_have_found_is_refused(changes):
     whole = record(recipe="modern", course=COURSE).to_json()
     with pytest.raises(RecordError):
-        Record.from_json(whole | {"course": COURSE.to_json() | changes})
+        Record.from_json(whole | {"course": asdict(COURSE) | changes})
 
 
 def test_a_record_with_a_recipe_is_ok_only_with_a_whole_course():
     whole = record(recipe="modern", course=COURSE).to_json()
     assert Record.from_json(whole).course == COURSE
-    for course in (None, replace(COURSE, planned=3).to_json()):
+    for course in (None, replace(COURSE, planned=3)):
         with pytest.raises(RecordError, match="course is not whole"):
-            Record.from_json(whole | {"course": course})
+            Record.from_json(whole | {"course": course and asdict(course)})
 
 
 def test_a_checkpoint_comes_back_and_a_foreign_or_broken_one_does_not(tmp_path):

@@ -100,8 +100,7 @@ def test_the_frameworks_score_alike() -> None:
 @in_own_process
 def decoded(framework: str, precision: str = "fp64") -> tuple[Array, float]:
     """The words that follow two prompts, and how far their logits with the cache are off those without."""
-    from suite.worker.launch.decoding import continue_prompts
-    from suite.worker.launch.inference import model_of
+    from suite.worker.launch.inference import continue_prompts, model_of
 
     spec = narrow(NAME)
     source = batches(spec, 2)

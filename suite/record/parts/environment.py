@@ -59,7 +59,8 @@ def describe_processor() -> dict[str, Any]:
             described[name] = int(text) if text.isdecimal() else text
     flags = (info.get("flags") or info.get("Features") or "").split()
     if flags:
-        described["simd"] = next((name for name, begin in SIMD.items() if _any_begins(flags, begin)), "none")
+        words = f" {' '.join(flags)}"
+        described["simd"] = next((name for name, begin in SIMD.items() if f" {begin}" in words), "none")
         compute = [flag for flag in flags if "flags" not in info or COMPUTE.fullmatch(flag)]
         described["instructions"] = hashlib.sha256(" ".join(sorted(compute)).encode()).hexdigest()[:12]
     if caches := _caches():
@@ -85,10 +86,6 @@ def _read_first_core() -> dict[str, str]:
     except OSError:
         return {}
     return info
-
-
-def _any_begins(flags: list[str], begin: str) -> bool:
-    return any(flag.startswith(begin) for flag in flags)
 
 
 def _caches() -> dict[str, int]:
@@ -138,8 +135,9 @@ def describe(distributions: Iterable[str], variables: Mapping[str, str] = os.env
     """
     everything = list_distributions()
     lock = Path(sys.prefix, LOCK_FILE)
-    found = (line.partition("==") for line in reversed(everything))  # the first on the path is imported, so it stays
-    versions = {_normal(name): version for name, _, version in found}
+    # Backwards, since the first on the path is imported.
+    installed = (line.partition("==") for line in reversed(everything))
+    versions = {_normal(name): version for name, _, version in installed}
     return {
         "machine": machine(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
-from suite.plan.schema import decode
 from workloads.spec import is_loss
 
 #: Bounds of all numbers: sums and ratios of larger and smaller ones might not be finite.
@@ -99,14 +98,6 @@ class TrainingHistory:
     def seconds_to_target(self) -> float | None:
         reached = self.epochs_to_target
         return self.train_s[reached - 1] if reached else None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Any) -> TrainingHistory:
-        """Raises `suite.plan.schema.SchemaError` for anything that `to_json` cannot have written."""
-        return decode(cls, data)
 
 
 Rate = Annotated[float, Meta(ge=0, le=NUMBER_MOST)]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from suite.catalog.devices import DEVICES
-from suite.plan.schema import decode
 from suite.record.parts.history import NUMBER_MOST, Elapsed, Seconds, Some
 
 #: What an operation of a training step can be. Everything that no rule knows is `other`.
@@ -122,9 +121,9 @@ class Profile:
 
     def read_note(self) -> tuple[float | None, str]:
         """How much slower the note says that a profiled step was, and what it says besides the suite's own words."""
-        found = re.match(NOTED, self.note)
-        rest = self.note[found.end() :] if found else self.note
-        return (float(found[1]) if found else None), rest.replace(SPLIT, "", 1).strip()
+        noted = re.match(NOTED, self.note)
+        rest = self.note[noted.end() :] if noted else self.note
+        return (float(noted[1]) if noted else None), rest.replace(SPLIT, "", 1).strip()
 
     @property
     def cost(self) -> float:
@@ -168,8 +167,3 @@ class Profile:
         """The share of the profiled time that no rule knows."""
         total = math.fsum(share.seconds for share in self.categories.values())
         return self.categories["other"].seconds / total if "other" in self.categories and total else 0.0
-
-    @classmethod
-    def from_json(cls, data: Any) -> Profile:
-        """Raises `suite.plan.schema.SchemaError` for anything that is no profile."""
-        return decode(cls, data)

@@ -73,7 +73,6 @@ def engine_of(text: str) -> Engine:
 
 
 def options() -> list[Any]:
-    """The options that say where launches start."""
     pairs = [pair for each in engines() for pair in ((each.name, each.help), each.addressed) if pair[0]]
     meanings = "; ".join(f"{name}, {meaning}" for name, meaning in pairs)
     on = option(

@@ -54,7 +54,6 @@ class Relay:
         self.pipe = Pipe(environment=_environment())
 
     def send(self, line: str) -> None:
-        """Pass a line to the process."""
         self.pipe.send(line)
 
     def receive(self, within_s: float) -> Sequence[str] | None:
@@ -84,26 +83,21 @@ def _environment() -> dict[str, str]:
 
 @dataclass
 class ActorWire:
-    """Lines to and from an actor."""
-
     ray: Any
     actor: Any
     group: Any
     name: str
 
     def send(self, line: str) -> None:
-        """Send one line."""
         self._answer(self.actor.send.remote(line), ANSWER_S)
 
     def receive(self, within_s: float) -> Sequence[str]:
-        """The lines that came."""
         lines = self._answer(self.actor.receive.remote(within_s), within_s + ANSWER_S)
         if lines is None:
             raise HostLostError(f"the process on host {self.name} has ended")
         return list(lines)
 
     def close(self) -> None:
-        """End the actor, and with it the host's process; give the host back."""
         with contextlib.suppress(Exception):  # it is gone already, or Ray is
             self.ray.kill(self.actor)
         with contextlib.suppress(Exception):
@@ -141,12 +135,10 @@ class Cluster:
         self.until.callback(self.ray.shutdown)
 
     def nodes(self) -> dict[str, dict[str, Any]]:
-        """The living nodes that have CPUs, by id."""
         living = {node["NodeID"]: node for node in self.ray.nodes() if node["Alive"]}
         return {name: node for name, node in sorted(living.items()) if node["Resources"].get("CPU", 0) >= 1}
 
     def host(self, node: dict[str, Any]) -> Remote:
-        """Take a node whole and start its process. Raises `LaunchError` and `HostLostError`."""
         name = node["NodeID"][:NAME_LETTERS]
         resources = {kind: node["Resources"][kind] for kind in ("CPU", "GPU") if node["Resources"].get(kind)}
         group = self.ray.util.placement_group(

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from suite.record.variables import ADDRESS, PROCESS_TAG
 from suite.session.engines import Engine
-from suite.session.hosts.remote import Pipe, Remote
+from suite.session.hosts.remote import COMMAND, Pipe, Remote
 from suite.session.launches.launch import LaunchError, scratch_folder
 
 NO_ALLOCATION = (
@@ -85,10 +85,9 @@ class Slurm:
         return self._nodes
 
     def host(self, node: Node) -> Remote:
-        """Start the process of a node. Raises `LaunchError` and `HostLostError`."""
         # An address of the batch script's host would be wrong on the others.
         variables = {name: value for name, value in os.environ.items() if name != PROCESS_TAG} | {ADDRESS: ""}
-        wire = Pipe(node.name, variables, step(node), self._folder / f"{node.name}.log")
+        wire = Pipe(node.name, variables, [*step(node), *COMMAND], self._folder / f"{node.name}.log")
         self.until.callback(wire.close)
         return Remote(node.name, "", wire, self.say, self.settings).begin()
 

@@ -125,7 +125,6 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def main() -> int:
-    """Take orders until there are no more."""
     # What libraries print must not get among the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

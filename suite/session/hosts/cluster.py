@@ -43,8 +43,11 @@ class Cluster:
                 group.prepare(workload)
 
         try:
-            with ThreadPoolExecutor(len(self.groups)) as pool:
-                list(pool.map(on, self.groups))
+            if len(self.groups) == 1:  # in this thread, which Ctrl-C interrupts
+                on(self.groups[0])
+            else:
+                with ThreadPoolExecutor(len(self.groups)) as pool:
+                    list(pool.map(on, self.groups))
         except HostLostError as error:
             raise LaunchError(f"{error}, while it prepared the data; try again") from None
         for workload in workloads:

@@ -37,7 +37,6 @@ Post = Callable[[Callable[[], object]], None]
 
 
 def key_of(cell: Cell, number: int) -> str:
-    """The key of the record of a launch."""
     return f"{cell.id}#{number}"
 
 
@@ -64,7 +63,7 @@ class Dispatch:
     revive: Callable[[HostGroup, Callable[[], None]], HostGroup]
     counter: Callable[[int], str]
     _blocks: deque[Block] = field(default_factory=deque)
-    _asked: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)  # the keys of launches that nobody has waited for yet
     _done: dict[str, Record] = field(default_factory=dict)
     _posted: queue.SimpleQueue[Callable[[], object]] = field(default_factory=queue.SimpleQueue)
     _changed: threading.Condition = field(default_factory=threading.Condition)
@@ -73,7 +72,6 @@ class Dispatch:
     _threads: list[threading.Thread] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._left = len(self.hosts)
         self._names = {host.about.name for host in self.hosts}  # of those that live or may come back
         for host in self.hosts:
             thread = threading.Thread(target=self._serve, args=(host,), name=host.about.name, daemon=True)
@@ -98,16 +96,11 @@ class Dispatch:
         for number, launches in blocks.items():
             self.add(launches, begun.get(number, ""))
 
-    @property
-    def asked(self) -> set[str]:
-        """The keys of launches that were requested and that nobody has waited for yet."""
-        return self._asked
-
     def request(self, launches: Sequence[Planned], host: str = "") -> None:
         """Add those that are not asked for already, as a block, which ``host`` goes on with."""
-        new = [each for each in launches if key_of(*each[:2]) not in self._asked]
+        new = [each for each in launches if key_of(*each[:2]) not in self.asked]
         if new:
-            self._asked |= {key_of(*each[:2]) for each in new}
+            self.asked |= {key_of(*each[:2]) for each in new}
             self.add(new, host)
 
     def wait(self, key: str) -> Record:
@@ -118,8 +111,9 @@ class Dispatch:
                 if record is None and self._problem:
                     raise self._problem
             if record:
-                self._asked.discard(key)
-                self._print()
+                self.asked.discard(key)
+                while not self._posted.empty():
+                    self._posted.get()()
                 return record
             try:
                 self._posted.get(timeout=0.2)()
@@ -127,7 +121,6 @@ class Dispatch:
                 continue
 
     def close(self) -> None:
-        """End what runs, and wait until it has ended."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
@@ -139,10 +132,6 @@ class Dispatch:
         """Called about once a second in a launch: ends it when the run ends."""
         if self._ending:
             raise StoppedError
-
-    def _print(self) -> None:
-        while not self._posted.empty():
-            self._posted.get()()
 
     def _serve(self, host: HostGroup) -> None:
         """Run blocks on one host, until there are no more or the host is lost."""
@@ -219,8 +208,7 @@ class Dispatch:
             self._names.discard(name)
             for block in self._blocks:
                 block.host = "" if block.host == name else block.host
-            self._left -= 1
-            if not self._left:
+            if not self._names:
                 self._problem = LaunchError(f"no host is left ({error}); what was measured is kept")
             self._changed.notify_all()
-        self._posted.put(partial(self.say, f"{error}; {self._left} left"))
+        self._posted.put(partial(self.say, f"{error}; {len(self._names)} left"))

@@ -36,7 +36,6 @@ class HostGroup:
         return replace(self.hosts[0].about, name="+".join(host.about.name for host in self.hosts))
 
     def prepare(self, workload: str) -> None:
-        """Get the data ready on every host."""
         for host in self.hosts:
             host.prepare(workload)
 
@@ -49,7 +48,6 @@ class HostGroup:
         return MultiHostLaunch(self.hosts[: len(counts)], counts, job, log, deadline_s, callbacks).run()
 
     def close(self) -> None:
-        """End the processes of all hosts."""
         for host in self.hosts:
             host.close()
 

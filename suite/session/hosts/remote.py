@@ -36,8 +36,8 @@ SILENT_S = 60.0
 #: to end itself, in seconds.
 BEGIN_S, STOP_S, ENDING_S = 300.0, 120.0, 10.0
 
-#: What a host's process is started with, by the Python of its controller.
-COMMAND = (sys.executable, "-m", "suite.session.hosts.agent")
+#: What a host's process is started with, by the Python of its controller. -P: not what lies in the current folder.
+COMMAND = (sys.executable, "-P", "-m", "suite.session.hosts.agent")
 
 #: The answers that end a launch.
 LAST = {"record", "failed", "stopped"}
@@ -65,29 +65,28 @@ class Wire(Protocol):
 
 
 class Pipe:
-    """A `Wire` to a child of this process. ``before`` are words that start it elsewhere, as ``srun`` does.
+    """A `Wire` to a child of this process; ``srun`` may start the host's process elsewhere.
 
     ``output`` is a file for what it prints, whose last line then says why it ended. Raises `LaunchError` if it cannot
     be started.
     """
 
     def __init__(
-        self, name: str = "", environment: Mapping[str, str] | None = None, before: Sequence[str] = (),
+        self, name: str = "", environment: Mapping[str, str] | None = None, command: Sequence[str] = COMMAND,
         output: Path | None = None,
     ) -> None:  # fmt: skip
         self.name, self.output = name, output
         own = dict(os.environ if environment is None else environment)
         own["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), own.get("PYTHONPATH", "")]))
         try:
-            with (output or Path(os.devnull)).open("wb") as said:
+            with (output or Path(os.devnull)).open("ab") as said:
+                # In a session of its own: Ctrl-C is for this process, which then ends the others in order.
                 self.process = subprocess.Popen(
-                    [*before, *COMMAND], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said if output else None,
-                    env=own, cwd=ROOT, text=True, bufsize=1,
-                    # In a session of its own: Ctrl-C is for this process, which then ends the others in order.
-                    start_new_session=True,
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said if output else None,
+                    env=own, text=True, bufsize=1, start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
-            raise LaunchError(f"cannot start {(*before, *COMMAND)[0]}: {error.strerror}") from None
+            raise LaunchError(f"cannot start {command[0]}: {error.strerror}") from None
         self.lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=self._read, name=f"host {name}", daemon=True).start()
 
@@ -99,7 +98,6 @@ class Pipe:
             self.process.stdin.flush()
 
     def receive(self, within_s: float) -> Sequence[str]:
-        """The lines that came, waiting for the first. Raises `HostLostError` once the process has ended."""
         received: list[str | None] = []
         with suppress(queue.Empty):
             received.append(self.lines.get(timeout=within_s))
@@ -113,7 +111,6 @@ class Pipe:
         return lines
 
     def close(self) -> None:
-        """Let the process end its launch and itself."""
         assert self.process.stdin
         assert self.process.stdout
         with suppress(OSError):
@@ -214,7 +211,6 @@ class Remote:
         return record
 
     def close(self) -> None:
-        """End the process there."""
         with suppress(HostLostError):
             self.wire.close()
 

@@ -70,25 +70,17 @@ def largest(attempt: Callable[[int], Record]) -> Fit:
     """
     tries: list[Try] = []
     low, high = 0, 0  # the largest that fits, and the smallest that does not; 0 while unknown
-
-    def fits(batch: int) -> bool | None:
-        record = attempt(batch)
-        tries.append(_describe(record))
-        if record.outcome.ok:
-            return True
-        return (
-            False if record.outcome.status in DID_NOT_FIT or (low and record.outcome.status == "unsupported") else None
-        )
-
     batch = START
     while batch:
-        fitted = fits(batch)
-        if fitted is None:
-            return Fit(low or None, tuple(tries))
-        if fitted:
+        record = attempt(batch)
+        tries.append(_describe(record))
+        status = record.outcome.status
+        if record.outcome.ok:
             low = batch
-        else:
+        elif status in DID_NOT_FIT or (low and status == "unsupported"):
             high = batch
+        else:
+            break
         batch = _next(low, high)
     return Fit(low or None, tuple(tries))
 

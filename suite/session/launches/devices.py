@@ -60,10 +60,10 @@ def other_problem(interpreters: dict[str, str]) -> str:
     if not any(list(DEVICES.glob(node)) for node, *_ in OTHERS.values()):
         return ""
     built = {framework: _build_in(framework, python) for framework, python in interpreters.items()}
-    found = [f"{other} ({framework} {version})" for framework, (version, _, other) in built.items() if other]
-    if not found:
+    accelerators = [f"{other} ({framework} {version})" for framework, (version, _, other) in built.items() if other]
+    if not accelerators:
         return ""
-    return f"found {', '.join(found)}, which the suite does not support yet: measure with --device cpu"
+    return f"found {', '.join(accelerators)}, which the suite does not support yet: measure with --device cpu"
 
 
 def other_accelerator(framework: str) -> str:

@@ -83,7 +83,6 @@ class Launcher:
         return self.add_run(record, position), self._searching_s
 
     def _start(self, job: Job, counter: str, log: Path) -> Record:
-        """Run one job, and show and tell what it does meanwhile."""
         state = State(f"{counter} {job.cell.id}", self.show)
         self.tell("start", job.cell, job.launch)
 
@@ -176,13 +175,11 @@ class State:
         self.tick()
 
     def progress(self, message: dict[str, Any]) -> None:
-        """Show a progress message of the worker."""
         rate = f" {message['samples_per_s']:,.0f} samples/s" if "samples_per_s" in message else ""
         self.doing = f"{message['progress']}{rate}"
         self.tick()
 
     def tick(self) -> None:
-        """Show the state again, with the time that has passed."""
         self.show(f"{self.name}  {self.doing}, {duration(time.monotonic() - self._begin_s)}")
 
 

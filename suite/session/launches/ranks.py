@@ -178,12 +178,8 @@ def interface_of(address: str) -> str:
 
 
 def _addresses() -> dict[str, str]:
-    every = psutil.net_if_addrs().items()
-    return {
-        name: next(each.address for each in addresses if each.family == socket.AF_INET)
-        for name, addresses in every
-        if any(each.family == socket.AF_INET for each in addresses)
-    }
+    every = psutil.net_if_addrs().items()  # backwards, so that the first one stays
+    return {name: each.address for name, own in every for each in own[::-1] if each.family == socket.AF_INET}
 
 
 TOPOLOGY = Path("/sys/devices/system/cpu")

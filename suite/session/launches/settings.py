@@ -100,7 +100,6 @@ def refuse_surrogates(config: pytest.Config) -> None:
 
 
 def settings(config: pytest.Config, chosen: Matrix) -> Settings:
-    """The settings of a run of the chosen matrix."""
     sweep = describe_axes(chosen_axes(config)) or None
     return Settings.of(
         config.option,

@@ -81,7 +81,6 @@ class Ranks:
             raise RankLostError(f"another rank is gone ({type(error).__name__})") from None
 
     def barrier(self) -> None:
-        """Return when all ranks have called it."""
         if self.world > 1:
             self.gather(None)
 
@@ -95,7 +94,6 @@ class Ranks:
             self.barrier()
 
     def slowest(self, seconds: float) -> float:
-        """The longest time that a rank took."""
         return seconds if self.world == 1 else float(max(self.gather(seconds)))
 
     def agreed_port(self) -> int:
@@ -120,7 +118,6 @@ def join_ranks(variables: Mapping[str, str] = os.environ) -> Ranks:
 
 
 def free_port() -> int:
-    """A port that nobody has at the moment."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])

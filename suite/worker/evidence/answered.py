@@ -19,8 +19,7 @@ from suite.plan.cell import USUAL_COMPILE
 from suite.record.parts.evidence import Answered, Scored, Trace
 from suite.record.parts.history import NUMBER_MOST
 from suite.worker.evidence.updates import restore_state
-from suite.worker.launch.decoding import CONTINUED, continue_prompts
-from suite.worker.launch.inference import Answers, model_of
+from suite.worker.launch.inference import CONTINUED, Answers, continue_prompts, model_of
 from suite.worker.launch.training import scores
 from workloads.data.augment import evaluation_batches
 from workloads.data.dataset import Array, Split

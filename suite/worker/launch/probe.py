@@ -45,7 +45,9 @@ def precision_errors(cell: Cell, framework: ModuleType, device: str) -> dict[str
     draws = np.random.default_rng(0)
     a, b = draws.standard_normal((128, 512)), draws.standard_normal((512, 128))
     images, kernel = draws.standard_normal((4, 12, 12, 64)), draws.standard_normal((3, 3, 64, 64))
-    arrays = [_exact(array, cell.precision) for array in (a, b, images, kernel)]
+    arrays = [a, b, images, kernel]
+    if cell.precision != "fp64":  # draws that float32 holds exactly, so that only the computation errs
+        arrays = [array.astype(np.float32).astype(np.float64) for array in arrays]
     expected = (arrays[0] @ arrays[1], _convolution(arrays[2], arrays[3]))
     computed = (
         framework.product(cell, device, arrays[0], arrays[1]),
@@ -55,8 +57,9 @@ def precision_errors(cell: Cell, framework: ModuleType, device: str) -> dict[str
     for name, value, reference in zip(("product", "convolution"), computed, expected, strict=True):
         errors[name] = relative_error(value, reference)
         if errors[name] not in BANDS[cell.precision]:
+            formats = " or ".join(each for each, band in BANDS.items() if errors[name] in band)
             raise PrecisionError(
-                f"asked for {cell.precision}, measured {_name_format(errors[name])}: "
+                f"asked for {cell.precision}, measured {formats or 'none of the known formats'}: "
                 f"the {name} is off by {errors[name]:.1e} of float64"
             )
     return errors
@@ -157,20 +160,10 @@ def relative_error(computed: Any, expected: Array) -> float:
     return float(np.linalg.norm(difference.ravel()) / np.linalg.norm(expected.ravel()))
 
 
-def _exact(array: Array, precision: str) -> Array:
-    """Draws that float32 holds exactly, so that only the computation errs; in float64 for float64."""
-    return array if precision == "fp64" else array.astype(np.float32).astype(np.float64)
-
-
 def _convolution(images: Array, kernel: Array) -> Array:
     windows = np.lib.stride_tricks.sliding_window_view(images, kernel.shape[:2], axis=(1, 2))
     result: Array = np.tensordot(windows, kernel, axes=([3, 4, 5], [2, 0, 1]))
     return result
-
-
-def _name_format(error: float) -> str:
-    formats = [name for name, band in BANDS.items() if error in band]
-    return " or ".join(formats) if formats else "none of the known formats"
 
 
 def _sigmoid(x: Array) -> Array:

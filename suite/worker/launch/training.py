@@ -32,7 +32,7 @@ from workloads.recipes import Recipe
 
 #: Losses of so many steps are read together. Kept, they lie between the buffers that steps free, which then do not fit
 #: there again: the GPT needed 5 MB more with each step, in PyTorch on a CPU that keeps freed memory.
-READ = 16
+LOSSES_READ = 16
 
 Say = Callable[..., None]
 Report = Callable[[TrainingHistory, Phase], None]
@@ -58,8 +58,8 @@ class Saved:
         except CheckpointError as error:
             sys.stderr.write(f"{error}; training starts anew\n")  # into the log
             contents = None
-        found = ranks.gather(contents[0] if contents else None)
-        if contents and all(progress == found[0] for progress in found):
+        progresses = ranks.gather(contents[0] if contents else None)
+        if contents and all(progress == progresses[0] for progress in progresses):
             progress, arrays = contents
             self.arrays = of_rank(arrays, ranks.rank)
             self.epochs = [Epoch(**fields) for fields in progress["epochs"]]
@@ -67,12 +67,10 @@ class Saved:
         self.own_step_s = [epoch.train_s / epoch.steps for epoch in self.epochs]
 
     def course(self, name: str, recipe: Recipe) -> TrainingHistory:
-        """The course so far, for the record."""
         history = (tuple(self.epochs), tuple(self.curve), tuple(self.resumed_at))
         return TrainingHistory(name, recipe.epochs, recipe.target, *history)
 
     def phase(self, span: tuple[float, float]) -> Phase:
-        """One window per epoch; the span includes the evaluations."""
         return Phase(tuple(Window(epoch.steps, epoch.train_s) for epoch in self.epochs), spans=(span,))
 
     def add(self, epoch: Epoch, losses: list[float], training: Any, own_s: float) -> None:
@@ -122,8 +120,8 @@ def follow(
         start = time.perf_counter() - compiled_s
         compiled_s = 0.0
         values: list[float] = []
-        for first in range(0, source.per_epoch, READ):
-            losses = [training.step(next(loader)) for _ in range(min(READ, source.per_epoch - first))]
+        for first in range(0, source.per_epoch, LOSSES_READ):
+            losses = [training.step(next(loader)) for _ in range(min(LOSSES_READ, source.per_epoch - first))]
             training.fence(losses[-1])
             values += check(losses, training, f"{epoch_label}, after {first} steps")
         end = time.perf_counter()
@@ -158,8 +156,8 @@ def evaluate(
 def means(scored: tuple[Array, Array], team: ProcessGroup | None) -> tuple[float, float]:
     """Mean loss and accuracy, the same in all processes of a ``team``."""
     losses, correct = scored
-    found = float(np.mean(losses, dtype=np.float64)), float(np.mean(correct))
-    return tuple(team.ranks.gather(found)[0]) if team else found
+    result = float(np.mean(losses, dtype=np.float64)), float(np.mean(correct))
+    return tuple(team.ranks.gather(result)[0]) if team else result
 
 
 def scores(

@@ -38,7 +38,6 @@ class Delivery:
 def describe(
     kind: str, workers: int | str = 0, prefetch: int | str = 0, *, pin_memory: bool = False, cache: bool = False
 ) -> dict[str, Any]:
-    """The settings of a loader, for the record."""
     return {"kind": kind, "workers": workers, "prefetch": prefetch, "pin_memory": pin_memory, "cache": cache}
 
 
@@ -67,7 +66,7 @@ def refuse(framework: str, loader: Loader, *names: str) -> None:
 
 
 #: How many batches a loader's count keeps, in the device's memory.
-KEPT = 4
+BATCHES_KEPT = 4
 
 
 class CountingLoader:
@@ -81,7 +80,7 @@ class CountingLoader:
     def __init__(self, loader: Any, seed: int = 0) -> None:
         self.loader, self.settings, self.close, self.delivered = loader, loader.settings, loader.close, 0
         self.kept: dict[int, Any] = {}
-        self._draw, self._share, self._next = random.Random(seed), 1.0, KEPT  # noqa: S311 - no secret is drawn
+        self._draw, self._share, self._next = random.Random(seed), 1.0, BATCHES_KEPT  # noqa: S311 - no secret is drawn
         self._skip()
 
     def __iter__(self) -> CountingLoader:
@@ -90,7 +89,7 @@ class CountingLoader:
     def __next__(self) -> Any:
         number, batch = self.delivered, next(self.loader)
         self.delivered += 1
-        if number < KEPT:
+        if number < BATCHES_KEPT:
             self.kept[number] = batch
         elif number == self._next:
             del self.kept[self._draw.choice([*self.kept])]
@@ -101,7 +100,7 @@ class CountingLoader:
 
     def _skip(self) -> None:
         """Draw how many batches pass before the next one that is kept."""
-        self._share *= math.exp(math.log(1 - self._draw.random()) / KEPT)
+        self._share *= math.exp(math.log(1 - self._draw.random()) / BATCHES_KEPT)
         self._next += math.floor(math.log(1 - self._draw.random()) / math.log1p(-self._share))
 
 
@@ -159,7 +158,6 @@ class Dali(Delivery):
         return self.put(tuple(np.array(output) for output in outputs))
 
     def close(self) -> None:
-        """End the threads."""
         del self.pipeline
 
 

@@ -21,7 +21,7 @@ from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
 
 PREFETCH = 4  # batches that are kept ready, or that each worker process keeps ready
-AHEAD = 2  # batches that a tuned loader keeps on a GPU
+BATCHES_AHEAD = 2  # batches that a tuned loader keeps on a GPU
 ENDLESS = 2**40
 
 Put = Callable[[Any], Any]
@@ -47,7 +47,7 @@ class Tuned(Delivery):
             dataset = dataset.mp_prefetch(options)
         self.iterator: Iterator[Any] = iter(dataset)
         self.ahead: deque[Any] = deque()
-        for _ in range(AHEAD if tuned and device == "cuda" else 0):
+        for _ in range(BATCHES_AHEAD if tuned and device == "cuda" else 0):
             self.ahead.append(put(next(self.iterator)))
         self.settings = describe("grain", workers, prefetch * max(1, workers), cache=bool(loader.cache))
 
@@ -105,8 +105,6 @@ class Resident(Delivery):
 
 
 def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
-    """NVIDIA DALI, whose tensors become JAX's."""
-
     def take(tensor: Any) -> jax.Array:
         return jnp.array(jnp.from_dlpack(tensor)).block_until_ready()  # DALI writes over its own for the next batch
 
@@ -117,7 +115,6 @@ KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident,
 
 
 def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
-    """Start the loader; ``put`` brings a host batch to the device. Raises `UnsupportedError`."""
     return KINDS[cell.loader.kind](cell, source, device, put)
 
 

@@ -80,7 +80,6 @@ class Tuned(Delivery):
         return self.put(next(self.iterator))
 
     def close(self) -> None:
-        """End the worker processes."""
         if shutdown := getattr(self.iterator, "_shutdown_workers", None):
             shutdown()
 
@@ -133,8 +132,6 @@ class Resident(Delivery):
 
 
 def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
-    """NVIDIA DALI, whose tensors become PyTorch's."""
-
     def take(tensor: Any) -> torch.Tensor:
         copy = torch.from_dlpack(tensor).clone()
         torch.cuda.current_stream().synchronize()  # DALI writes over its own when it makes the next batch
@@ -147,7 +144,6 @@ KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident,
 
 
 def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
-    """Start the loader; ``put`` brings a host batch to the device. Raises `UnsupportedError`."""
     return KINDS[cell.loader.kind](cell, source, device, put)
 
 

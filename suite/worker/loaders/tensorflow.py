@@ -19,7 +19,7 @@ from suite.worker.loaders import Dali, Delivery, describe, refuse, refuse_own, t
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
 
-AHEAD = 2  # batches that a tuned loader keeps on a GPU
+BATCHES_AHEAD = 2  # batches that a tuned loader keeps on a GPU
 
 Put = Callable[[Any], Any]
 
@@ -44,7 +44,7 @@ class Tuned(Delivery):
             if prefetch:
                 dataset = dataset.prefetch(prefetch)
         if tuned and device == "cuda":
-            dataset = dataset.apply(tf.data.experimental.prefetch_to_device(place(device), AHEAD))
+            dataset = dataset.apply(tf.data.experimental.prefetch_to_device(place(device), BATCHES_AHEAD))
         self.iterator = iter(dataset)
         chosen = "autotune" if tuned else workers, "autotune" if loader.prefetch is None else loader.prefetch
         self.settings = describe("tf.data", *chosen, cache=True)
@@ -107,8 +107,6 @@ class Resident(Delivery):
 
 
 def dali(cell: Cell, source: Batches, device: str, put: Put) -> Dali:
-    """NVIDIA DALI, whose tensors become TensorFlow's."""
-
     def take(tensor: Any) -> tf.Tensor:
         shared = tf.experimental.dlpack.from_dlpack(tensor.__dlpack__())
         with tf.device(place(device)):  # `tf.identity` would share the memory
@@ -123,7 +121,6 @@ KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident,
 
 
 def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
-    """Start the loader; ``put`` brings a host batch to the device. Raises `UnsupportedError`."""
     return KINDS[cell.loader.kind](cell, source, device, put)
 
 

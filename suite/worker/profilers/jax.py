@@ -24,7 +24,6 @@ ENDED, LONGER_NS = "end: ", 20_000
 
 @contextmanager
 def span(name: str) -> Iterator[None]:
-    """A part of a step by name, in the profiler's trace and, on CUDA, as an NVTX range."""
     with jax.profiler.TraceAnnotation(name), nvtx_range(name):
         yield
 
@@ -93,7 +92,6 @@ def code(training: Any, batch: Any) -> dict[str, bytes]:
 
 
 def triad(device: str, elements: int) -> Callable[[int], None]:
-    """A function that computes ``a = b + a / 2`` in place in float32 a given number of times and waits for it."""
     place = jax.devices("gpu" if device == "cuda" else "cpu")[0]
     held = [jax.device_put(jnp.full(elements, number, jnp.float32), place) for number in (1, 2)]
     add = jax.jit(lambda a, b: b + a * 0.5, donate_argnums=0)

@@ -37,14 +37,14 @@ def shares_of(output: str) -> tuple[dict[str, float], dict[str, float]]:
     times: dict[bool, dict[str, float]] = {True: defaultdict(float), False: defaultdict(float)}
     pending, backward = 0.0, False
     for line in output.splitlines():
-        found = _LINE.match(line)
-        if not found:
+        match = _LINE.match(line)
+        if not match:
             continue
-        milliseconds, primitive = float(found["ms"]), found["primitive"]
+        milliseconds, primitive = float(match["ms"]), match["primitive"]
         if primitive == "reorder":
             pending += milliseconds
         elif primitive in ("convolution", "deconvolution"):
-            kind = next((kind for word, kind in _KINDS.items() if word in found["middle"].split(",")), FORWARD)
+            kind = next((kind for word, kind in _KINDS.items() if word in match["middle"].split(",")), FORWARD)
             if kind is WEIGHTS or (kind is FORWARD and backward):  # what came before belongs to the gradient before
                 times[backward][LAYOUT] += pending
             else:
@@ -66,17 +66,17 @@ def _normalise(times: dict[str, float]) -> dict[str, float]:
 
 def divide_convolutions(events: list[Event], forward: dict[str, float], backward: dict[str, float]) -> list[Event]:
     """The events with oneDNN's convolutions divided into one event per category, in shares of their time."""
-    found: list[Event] = []
+    divided: list[Event] = []
     for event in events:
         shares = backward if event.name in GRADIENTS else forward if event.name in FORWARDS else {}
         if not shares:
-            found.append(event)
+            divided.append(event)
             continue
         at = float(event.start)
         for category, share in shares.items():
             end = at + share * (event.end - event.start)
             name = f"{event.name} ({category.removeprefix('convolution ')} by oneDNN)"
             moved = None if event.bytes is None else round(event.bytes * share)
-            found.append(event._replace(name=name, start=round(at), end=round(end), category=category, bytes=moved))
+            divided.append(event._replace(name=name, start=round(at), end=round(end), category=category, bytes=moved))
             at = end
-    return found
+    return divided

@@ -23,13 +23,14 @@ from typing import Any
 from msgspec import to_builtins
 
 from suite.catalog.devices import DEVICES
+from suite.plan.schema import decode
 from suite.record.job import Job
 from suite.record.parts.profile import CATEGORIES, HELD_MOST, NAME_MOST, Gaps, Operation, Profile, Share
 from suite.worker.distributed.ranks import ALONE, Ranks
 from suite.worker.profilers.timeline import LOADING, OTHER, STEP, STEPS, Event, Shares, shares
 
 #: Operations that are kept: no more than these, and none that took less of the time.
-KEPT, LEAST = 16, 0.002
+OPERATIONS_KEPT, SHARE_LEAST = 16, 0.002
 
 #: Letters of an operation's name that are kept: a record is published.
 NAME_KEPT = 72
@@ -69,31 +70,32 @@ def profile_of(
     whole = [event for event in recording.events if event.name == STEPS]
     if not whole:
         raise ValueError("the profiler did not see the steps")
-    found = shares(recording.events, whole[0].start, whole[0].end)
-    if all(name.startswith("(") for name, *_ in found.spent):
+    step_shares = shares(recording.events, whole[0].start, whole[0].end)
+    if all(name.startswith("(") for name, *_ in step_shares.spent):
         raise ValueError("the profiler saw no operation")
-    step_s, (timed_s, bare_s) = found.nanoseconds / steps / 1e9, seconds
+    idle = step_shares.idle
+    step_s, (timed_s, bare_s) = step_shares.nanoseconds / steps / 1e9, seconds
     made = Profile(
         steps=steps,
         step_s=_round(step_s),
         timed_s=_round(timed_s),
-        categories=categories(found, steps),
-        operations=operations(found, steps),
-        gaps=None if found.idle is None else Gaps(round(min(found.idle, 1.0), 4), _round(found.gap_s or 0.0)),
-        threads=found.threads,
+        categories=categories(step_shares, steps),
+        operations=operations(step_shares, steps),
+        gaps=None if idle is None else Gaps(round(min(idle, 1.0), 4), _round(step_shares.gap_s or 0.0)),
+        threads=step_shares.threads,
         counted_flops=recording.counted_flops,
         trace=trace,
         note=note(step_s, timed_s, bare_s, recording.split),
         files=tuple(files),
     )
-    return Profile.from_json(to_builtins(made))  # a bad one fails here, and not the whole record
+    return decode(Profile, to_builtins(made))  # a bad one fails here, and not the whole record
 
 
-def categories(found: Shares, steps: int) -> dict[str, Share]:
+def categories(step_shares: Shares, steps: int) -> dict[str, Share]:
     """What each category took of a step, in the order of `CATEGORIES`; those that took nothing are left out."""
     table: dict[str, Share] = {}
     for category in CATEGORIES:
-        parts = [spent for (_, own, *_), spent in found.spent.items() if own == category]
+        parts = [spent for (_, own, *_), spent in step_shares.spent.items() if own == category]
         if not parts:
             continue
         moved = [part.bytes for part in parts if part.bytes is not None]
@@ -105,10 +107,10 @@ def categories(found: Shares, steps: int) -> dict[str, Share]:
     return table
 
 
-def operations(found: Shares, steps: int) -> tuple[Operation, ...]:
+def operations(step_shares: Shares, steps: int) -> tuple[Operation, ...]:
     """The operations that took most of a step, the largest first."""
-    largest = sorted(found.spent.items(), key=lambda item: -item[1].nanoseconds)
-    kept = [item for item in largest[:KEPT] if item[1].nanoseconds >= LEAST * found.nanoseconds]
+    largest = sorted(step_shares.spent.items(), key=lambda item: -item[1].nanoseconds)
+    kept = [item for item in largest[:OPERATIONS_KEPT] if item[1].nanoseconds >= SHARE_LEAST * step_shares.nanoseconds]
     return tuple(
         Operation(
             shorten(name),
@@ -125,17 +127,17 @@ def operations(found: Shares, steps: int) -> tuple[Operation, ...]:
 
 def note(step_s: float, timed_s: float, bare_s: float, split: str) -> str:
     """Why the sum of the categories, which is the profiled step, is not the timed one; and what else is to be known."""
-    found = []
+    notes = []
     if abs(step_s / timed_s - 1) > AGREES:
         cost = step_s / bare_s - 1
         reason = f"profiling itself cost {100 * cost:.0f} %" if cost > 0.02 else "it is the machine, not the profiler"
-        found.append(
+        notes.append(
             f"The profiled step took {step_s / timed_s:.2f} times as long as the timed one; a step just before, "
             f"without the profiler, {bare_s / timed_s:.2f} times: {reason}."
         )
     if split:
-        found.append(split)
-    return " ".join(found)
+        notes.append(split)
+    return " ".join(notes)
 
 
 def shorten(name: str) -> str:

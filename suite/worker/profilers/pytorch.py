@@ -40,7 +40,6 @@ SIZES = {
 
 @contextmanager
 def span(name: str) -> Iterator[None]:
-    """A part of a step by name, in the profiler's trace and, on CUDA, as an NVTX range."""
     on_cuda = torch.cuda.is_available()
     if on_cuda:
         torch.cuda.nvtx.range_push(name)
@@ -153,13 +152,13 @@ def moved_bytes(name: str, arguments: dict[str, Any]) -> int | None:
 
 
 def _tensors(arguments: dict[str, Any]) -> list[tuple[list[int], str]]:
-    found: list[tuple[list[int], str]] = []
+    tensors: list[tuple[list[int], str]] = []
     for dims, kind in zip(arguments.get("Input Dims", ()), arguments.get("Input type", ()), strict=False):
         if kind in SIZES and all(isinstance(size, int) for size in dims):
-            found.append((dims, kind))
+            tensors.append((dims, kind))
         elif kind == "TensorList":
-            found += [(each, "float") for each in dims if isinstance(each, list)]
-    return found
+            tensors += [(each, "float") for each in dims if isinstance(each, list)]
+    return tensors
 
 
 def _count_convolved(images: list[int], kernel: list[int], arguments: dict[str, Any]) -> int:
@@ -189,7 +188,6 @@ def code(training: Any, batch: Any) -> dict[str, bytes]:
 
 
 def triad(device: str, elements: int) -> Callable[[int], None]:
-    """A function that computes ``a = b + a / 2`` in place in float32 a given number of times and waits for it."""
     a, b = (torch.ones(elements, device=device) * number for number in (1, 2))
 
     def run(count: int) -> None:
@@ -212,8 +210,6 @@ def _count(training: Any, batch: Any) -> float | None:
 
 @contextmanager
 def _name_parts(training: Any) -> Iterator[None]:
-    """Forward, backward and update as spans; only while the profiler runs."""
-
     def named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         def inside(*arguments: Any, **options: Any) -> Any:
             with span(name):

@@ -183,10 +183,10 @@ def pytorch_category(name: str) -> str:
 
 def tensorflow_category(name: str, kind: str) -> str:
     """The category of an operation of TensorFlow by its name and type."""
-    found = category_of("type", bare_type(kind))
-    if found in (OVERHEAD, "communication"):  # an optimizer's gradients are summed in its scope
-        return found
-    return category_of("scope", name, found)
+    category = category_of("type", bare_type(kind))
+    if category in (OVERHEAD, "communication"):  # an optimizer's gradients are summed in its scope
+        return category
+    return category_of("scope", name, category)
 
 
 def bare_type(kind: str) -> str:
@@ -196,5 +196,5 @@ def bare_type(kind: str) -> str:
 
 def kernel_contents(name: str) -> tuple[str, ...]:
     """What a kernel of Inductor holds, in the order of its name; the name joins all words by underscores."""
-    found = _FUSED.search(name)
-    return tuple(dict.fromkeys(word for word in found["held"].split("_") if word)) if found else ()
+    match = _FUSED.search(name)
+    return tuple(dict.fromkeys(word for word in match["held"].split("_") if word)) if match else ()

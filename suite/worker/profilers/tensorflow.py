@@ -23,7 +23,7 @@ from suite.worker.profilers.timeline import OTHER, OVERHEAD, Event, nvtx_range
 Loop = Callable[[int], None]
 
 #: Threads that work ahead for tf.data: their operations are no part of the step.
-AHEAD = re.compile(r"^tf_data")
+READ_AHEAD = re.compile(r"^tf_data")
 #: What the executor does besides operations. Those that it has found to be cheap have no event and are in its own.
 BESIDES = {
     OVERHEAD: "(the executor, and operations that it takes to be cheap)",
@@ -43,7 +43,6 @@ _LOOP = re.compile(r"^.*/(body|cond)/_\d+/")
 
 @contextmanager
 def span(name: str) -> Iterator[None]:
-    """A part of a step by name, in the profiler's trace and, on CUDA, as an NVTX range."""
     with tf.profiler.experimental.Trace(name), nvtx_range(name):
         yield
 
@@ -93,7 +92,7 @@ def events_of(
     host: list[xla.Row] = []
     for row in rows:
         if not xla.is_gpu(row[0]):
-            host += [] if AHEAD.search(row[1]) else [row]
+            host += [] if READ_AHEAD.search(row[1]) else [row]
         elif row[1].startswith("Stream"):
             events.append(_kernel(row, whole))
     return events + xla.events_of(host, whole, other)
@@ -126,10 +125,10 @@ def check_products(names: list[str], definition: Any) -> None:
     """
     loops: dict[str, Counter[tuple[str, str]]] = {}
     for name in names:
-        found = OPERATION.match(name)
-        if found and (inside := _LOOP.match(found["name"])) and inside[1] == "body":
-            own = found["name"][inside.end() :]
-            loops.setdefault(inside[0], Counter())[own, found["type"]] += 1
+        match = OPERATION.match(name)
+        if match and (inside := _LOOP.match(match["name"])) and inside[1] == "body":
+            own = match["name"][inside.end() :]
+            loops.setdefault(inside[0], Counter())[own, match["type"]] += 1
     for body in _bodies(definition):
         calls = [calls for calls in loops.values() if sum(own in body for own, _ in calls) > len(calls) / 2]
         recorded = sum(count for each in calls for operation, count in each.items() if _is_product(*operation))
@@ -169,7 +168,6 @@ def code(training: Any, batch: Any) -> dict[str, bytes]:
 
 
 def triad(device: str, elements: int) -> Callable[[int], None]:
-    """A function that computes ``a = b + a / 2`` in place in float32 a given number of times and waits for it."""
     with tf.device("/GPU:0" if device == "cuda" else "/CPU:0"):
         a, b = tf.Variable(tf.fill([elements], 1.0)), tf.fill([elements], 2.0)
 

@@ -49,7 +49,6 @@ class Instruction:
 
     @property
     def written(self) -> int:
-        """Bytes of the result."""
         return sum(math.prod(dims) * _width(kind) for kind, dims in arrays(self.shape))
 
     @property
@@ -120,20 +119,20 @@ def program(text: str) -> Program:
     current: list[Instruction] = []
     entry = False
     for line in text.splitlines():
-        if found := _COMPUTATION.match(line):
-            current, entry = computations.setdefault(found["name"], []), bool(found["entry"])
-        elif found := _INSTRUCTION.match(line):
-            rest = found["rest"]
+        if match := _COMPUTATION.match(line):
+            current, entry = computations.setdefault(match["name"], []), bool(match["entry"])
+        elif match := _INSTRUCTION.match(line):
+            rest = match["rest"]
             op_name, target, called = _OP_NAME.search(rest), _TARGET.search(rest), _CALLS.search(rest)
             instruction = Instruction(
-                found["name"], found["opcode"], found["shape"], op_name["name"] if op_name else "",
+                match["name"], match["opcode"], match["shape"], op_name["name"] if op_name else "",
                 target["name"] if target else "", operands=tuple(_OPERAND.findall(_arguments(rest))),
             )  # fmt: skip
             current.append(instruction)
-            if called and found["opcode"] == "fusion":
+            if called and match["opcode"] == "fusion":
                 calls.append((instruction, called["name"]))
-            if entry and found["opcode"] == "parameter":
-                parameters |= {tuple(sorted(dims)) for _, dims in arrays(found["shape"]) if dims}
+            if entry and match["opcode"] == "parameter":
+                parameters |= {tuple(sorted(dims)) for _, dims in arrays(match["shape"]) if dims}
     inner = {name for _, name in calls}
     for instruction, name in calls:
         instruction.body = computations.get(name, [])
@@ -151,8 +150,8 @@ def program(text: str) -> Program:
 def arrays(shape: str) -> list[tuple[str, tuple[int, ...]]]:
     """Element types and dimensions of a shape, which may be a tuple."""
     return [
-        (found["kind"], tuple(int(side) for side in found["dims"].split(",") if side))
-        for found in _ARRAY.finditer(shape)
+        (match["kind"], tuple(int(side) for side in match["dims"].split(",") if side))
+        for match in _ARRAY.finditer(shape)
     ]
 
 
@@ -238,8 +237,8 @@ def events_of(
     @cache
     def describe(name: str) -> tuple[str, str, tuple[str, ...], int | None]:
         assert whole
-        found = instructions[name]
-        return title(found), category_of(found, whole), holds(found), found.moved
+        instruction = instructions[name]
+        return title(instruction), category_of(instruction, whole), holds(instruction), instruction.moved
 
     events: list[Event | None] = []
     for row in rows:
@@ -261,5 +260,4 @@ def events_of(
 
 
 def is_gpu(plane: str) -> bool:
-    """Whether a plane of a profile is a GPU's."""
     return plane.startswith("/device:GPU")
