@@ -6,7 +6,7 @@ Most are found by one loop over formulas (`suite.prove.search`): whatever a form
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 
@@ -29,9 +29,12 @@ REMEDIES = {
     "normalised axes": "normalise over the same axes, by the batch's own statistics in training",
     "temperature": "divide the scores by the root of a head's width, once",
     "masked padding": "leave padded positions out of the mean, and out of the divisor",
+    "order of means": "take one mean over all labels that count, or one of each sample's, on both sides",
     "sum for mean": "divide by the number of values",
     "pooling": "pool in the same way: window, stride, padding, and whether the padding counts",
     "form of GELU": "choose the same form; approximate=False is exact",
+    "order of channels": "concatenate in the same order",
+    "order of positions": "turn what runs backwards around again, and pad on the same side",
     "float32": "compute it in the weights' type: cast the inputs first, and give Keras' losses a dtype",
     "softmax twice": "give the loss logits where it expects them",
     "weight decay": "leave the decay to the spec's optimizer",
@@ -46,6 +49,9 @@ REMEDIES = {
 }
 #: Less than this rounding to float32 moves anything by.
 NARROW = 1e-5
+
+#: Parts of a concatenation that are tried at most.
+PARTS = 8
 
 #: What a formula calls otherwise than the causes.
 SAME_AS = {"layout of heads": "attention heads", "order of heads": "attention heads"}
@@ -65,7 +71,9 @@ def _find(case: Case) -> Iterator[Change]:
     if stage == "logits" and case.targets is not None:
         formulas = [inside.formulas(case)] if case.place.inside and case.layer else [between.formulas(case)]
         change = _first(chain(attention.formulas(case), *formulas), case.targets, case.few)
-        yield from [change] if change else [*between.transformations(case), *_find_narrow(*case.targets)]
+        found = [change] if change else [*between.transformations(case), *_find_narrow(*case.targets)]
+        found = found or [*between.orders(*case.targets)]
+        yield from found or (() if case.place.inside else _find_in_part(case))
     elif stage == "loss":
         one, other = (np.array([float(side.arrays["loss"])]) for side in sides)
         change = _first(training.loss(case), (one, other))
@@ -83,6 +91,14 @@ def _find(case: Case) -> Iterator[Change]:
 
 def _first(formulas: Iterable[Formula], targets: tuple[Array, Array], few: list[int] | None = None) -> Change | None:
     return next((change for formula in formulas if (change := find_change(formula, targets, few))), None)
+
+
+def _find_in_part(case: Case) -> Iterator[Change]:
+    """What explains some of the channels, where the others are alike."""
+    for part in islice(between.parts(case), PARTS):
+        if part.targets and (change := _first(between.formulas(part), part.targets, part.few)):
+            yield change
+            return
 
 
 def _find_narrow(one: Array, other: Array) -> Iterator[Change]:

@@ -34,8 +34,8 @@ STRANGE = ("installed", "locks", "packages", "typed", "variables")
 _FORMS = (
     "out-of-memory", r"[+-]?\d{1,12}(?:\.\d{1,12})?(?:e[+-]?\d{1,3})?(?:%|[A-Za-z]{0,3})",
     r"v?\d{1,4}(?:\.\d{1,4}){1,2}(?:\+[a-z0-9]{1,8})?", r"(?:b?float|[bt]?fp?|u?int)\d{1,2}",
-    r"[A-Z]{1,16}(?:_[A-Z0-9]{1,16}){1,6}", r"[A-Z][A-Z0-9]{0,11}(?:-[A-Z0-9]{1,8}){0,3}", "[A-Z][A-Za-z]{1,30}Error",
-    "[A-Za-z]{1,12}/s",
+    r"[A-Z]{1,16}(?:_[A-Z0-9]{1,16}){1,6}", "[A-Z][A-Za-z]{1,30}Error", "[A-Za-z]{1,12}/s",
+    r"(?!DESKTOP-|LAPTOP-|WIN-)[A-Z][A-Z0-9]{0,11}(?:-[A-Z0-9]{1,8}){0,3}",  # but for what Windows calls a computer
     r"(?:builtins|flax|jax|jaxlib|keras|nn|nnx|np|numpy|optax|suite|tensorflow|tf|torch|workloads)(?:\.[A-Za-z_]{1,40}){1,6}",
 )  # fmt: skip
 _PLAIN = re.compile("|".join(_FORMS))
@@ -52,9 +52,13 @@ _IDENTIFIERS = re.compile(
 _COLONS = re.compile(r"(?<![\w:.])[\da-fA-F:.]*:[\da-fA-F:.]*:[\da-fA-F:.]*(?![\w:])")
 
 
-def remove_names(text: str) -> str:
-    """The text with `<name>` for each word that has no known form, or has a name of this machine or its user in it."""
-    names = [name.lower() for name in own_names().values()]
+def remove_names(text: str, hosts: Collection[str] = ()) -> str:
+    """The text with `<name>` for each word that has no known form, or has a name in it.
+
+    Names are those of this machine and its user, and of the ``hosts`` that launches ran on, whole and short.
+    """
+    short = (host.partition(".")[0] for host in hosts)
+    names = [name.lower() for name in (*own_names().values(), *hosts, *short) if name]
     return re.sub(r"\S+", lambda match: match[0] if _is_plain(match[0], names) else "<name>", redact(text))
 
 
@@ -91,18 +95,19 @@ def hidden() -> Callable[[str], str]:
 
 
 def public(
-    line: Mapping[str, Any], hide: Callable[[str], str], more: bool = False, named: Collection[str] = ()
-) -> dict[str, Any]:
+    line: Mapping[str, Any], hide: Callable[[str], str], more: bool = False, named: Collection[str] = (),
+    hosts: Collection[str] = (),
+) -> dict[str, Any]:  # fmt: skip
     """A journal's line as a bundle has it; with ``more``, without logs, reasons and variables.
 
-    Variables that are ``named`` stay with their values, known or not. What it changes is all in
-    `suite.record.chain.PRIVATE`, so that the digests of the lines stay right.
+    No reason has a name of these ``hosts`` in it. Variables that are ``named`` stay with their values, known or not.
+    What it changes is all in `suite.record.chain.PRIVATE`, so that the digests of the lines stay right.
     """
     made = dict(line)
     if line.get("log"):  # which says what a library likes, and no rule reads it
         made["log"] = []
     if isinstance(outcome := line.get("outcome"), dict) and outcome.get("reason"):
-        made["outcome"] = outcome | {"reason": "" if more else remove_names(outcome["reason"])}
+        made["outcome"] = outcome | {"reason": "" if more else remove_names(outcome["reason"], hosts)}
     if isinstance(environment := line.get("environment"), dict) and "variables" in environment:
         made["environment"] = {name: value for name, value in environment.items() if name != "variables"}
         if isinstance(variables := environment["variables"], dict) and not more:

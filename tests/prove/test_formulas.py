@@ -18,6 +18,7 @@ from suite.prove.numbers import Given, Numbers
 DRAW = np.random.default_rng(0)
 SCALE, SHIFT = DRAW.uniform(0.5, 1.5, 6), DRAW.standard_normal(6)
 WORDS = DRAW.standard_normal((8, 5, 6))
+SPREAD = np.random.default_rng(2).standard_normal((8, 5, 4))
 PICTURE = DRAW.standard_normal((8, 7, 7, 3))
 KERNEL, UP, BIAS = DRAW.standard_normal((3, 3, 3, 6)), DRAW.standard_normal((3, 3, 6, 3)), DRAW.standard_normal(6)
 UNITS = 3
@@ -159,6 +160,26 @@ def test_what_stands_between_layers(right: Any, wrong: Any, cause: str) -> None:
     assert between(before, right, wrong) == ([cause] if cause else [])
 
 
+RECTIFIED = np.maximum(WORDS, 0)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "cause"),
+    [
+        ((WORDS, SPREAD), (SPREAD, WORDS), "order of channels"),
+        ((WORDS,), (WORDS[:, ::-1],), "order of positions"),
+        ((SPREAD, RECTIFIED), (SPREAD, WORDS), "activation"),
+        ((RECTIFIED, SPREAD), (np.tanh(WORDS), SPREAD), "activation"),
+        ((SPREAD, WORDS), (SPREAD, 1.1 * WORDS), ""),
+        ((SPREAD, WORDS), (SPREAD * 1.1, np.tanh(WORDS)), ""),
+    ],
+    ids=["concatenated", "backwards", "no-activation", "another-activation", "unknown", "both"],
+)
+def test_what_is_concatenated(right: Any, wrong: Any, cause: str) -> None:
+    """In the whole, or in the part that differs."""
+    assert between(WORDS, *(np.concatenate(each, -1) for each in (right, wrong))) == ([cause] if cause else [])
+
+
 def test_the_padding_of_a_text_in_its_mean() -> None:
     tokens = np.arange(1, 41).reshape(8, 5) * (np.arange(5) < np.arange(8)[:, None] % 4 + 2)
     there = (tokens != 0)[:, :, None]
@@ -186,6 +207,22 @@ def test_a_loss_that_is_another(change: Any, cause: str) -> None:
     logits = np.random.default_rng(1).standard_normal((8, 4))
     arrays = [{"logits": logits, "loss": np.array(loss)} for loss in (entropy(logits), change(logits))]
     assert named("loss", arrays, {}, []) == ([cause] if cause else [])
+
+
+@pytest.mark.parametrize("which", ["order of means", "masked padding", ""])
+def test_a_loss_of_tags_of_which_some_do_not_count(which: str) -> None:
+    logits = np.random.default_rng(1).standard_normal((8, 5, 4))
+    labels = np.where(np.arange(5) < np.arange(8)[:, None] % 4 + 2, np.arange(40).reshape(8, 5) % 4, -1)
+    shares = np.log(np.exp(logits) / np.exp(logits).sum(2, keepdims=True))
+    losses, there = -np.take_along_axis(shares, np.maximum(labels, 0)[..., None], 2)[..., 0], labels >= 0
+    mean = losses[there].mean()
+    others = {"order of means": ((losses * there).sum(1) / there.sum(1)).mean(), "masked padding": mean * there.mean()}
+    one, other = (
+        side(name, {"logits": logits.reshape(8, -1), "loss": np.array(loss)})
+        for name, loss in (("pytorch", mean), ("jax", others.get(which, 1.234 * mean)))
+    )
+    case = Case(Pair(one, other, Given({}, [(WORDS, labels)])), Place("loss"))
+    assert list(find_causes(case)) == ([which] if which else [])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 from suite.prove.arithmetic import ACTIVATIONS, Function, poolings
 from suite.prove.case import Case
 from suite.prove.layers import Layer
-from suite.prove.numbers import distance
+from suite.prove.numbers import TOLERANCE, distance
 from suite.prove.search import Change, Formula, closeness
 from workloads.data.dataset import Array
 
@@ -147,3 +147,41 @@ def transformations(case: Case) -> Iterator[Change]:
         offsets = b.mean(0) - slopes * a.mean(0)
         if distance(slopes * a + offsets, b) <= near:
             yield Change("scale of the inputs", "x", f"{slopes[0]:.6g} x + {offsets[0]:.6g}")
+
+
+def orders(one: Array, other: Array) -> Iterator[Change]:
+    """Whether both have the same numbers in another order along an axis: after a concatenation, say, or in time."""
+    near = closeness(one, other)
+    for axis in range(1, one.ndim) if one.shape == other.shape else ():
+        sides = [np.moveaxis(side, axis, 0).reshape(side.shape[axis], -1) for side in (one, other)]
+        weights = np.random.default_rng(0).standard_normal(sides[0].shape[1])
+        ranks = [np.argsort(side @ weights, kind="stable") for side in sides]
+        if distance(sides[0][ranks[0]], sides[1][ranks[1]]) <= near:
+            place = ranks[0][np.argsort(ranks[1])]  # where the other side's numbers stand in the first
+            last = place[np.flatnonzero(place != np.arange(len(place)))[0]]
+            kind = "channel" if axis == one.ndim - 1 else "position"
+            yield Change(f"order of {kind}s", "as they are", f"the {kind} {last} of {len(place)} is elsewhere")
+            return
+
+
+def parts(case: Case) -> Iterator[Case]:
+    """The same case of some channels alone, which are as many as another array has, where all beside them are alike.
+
+    Such a part has gone into a concatenation.
+    """
+    one, other = case.targets or (np.zeros(0), np.zeros(1))
+    if one.shape != other.shape or one.ndim < 2:
+        return
+    sides = [side.reshape(-1, side.shape[-1]) for side in (one, other)]
+    apart = np.flatnonzero(np.abs(sides[0] - sides[1]).max(0) > TOLERANCE * np.abs(sides[0]).max(initial=0.0))
+    count, widths = one.shape[-1], {array.shape[-1] for _, array, _ in case.common()}
+    if not apart.size or len(apart) == count:
+        return
+    first, last = int(apart[0]), int(apart[-1])
+    for width in sorted(width for width in widths if last - first < width < count):
+        for start in sorted(
+            {*range(max(0, last + 1 - width), min(first, count - width) + 1)}, key=lambda at: at % width
+        ):
+            part = Case(case.pair, case.place)
+            part.__dict__["targets"] = one[..., start : start + width], other[..., start : start + width]
+            yield part

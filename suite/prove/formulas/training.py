@@ -15,29 +15,37 @@ from workloads.data.dataset import Array
 
 
 def loss(case: Case) -> Iterator[Formula]:
-    """The cross entropy of logits, (b, classes), (b, positions * classes) or (b, 1), which agree."""
+    """The cross entropy of logits, (b, classes), (b, positions * classes) or (b, 1), which agree.
+
+    Positions with a negative label do not count.
+    """
     logits, (inputs, labels) = case.pair.one.arrays["logits"], case.pair.given.batches[0]
     if not np.issubdtype(labels.dtype, np.integer) or logits.shape[1] % (labels.size // len(labels)):
         return
     flat, targets = logits.reshape(labels.size, -1), labels.ravel()
     if flat.shape[1] == 1:
         flat = np.concatenate([np.zeros_like(flat), flat], 1)
-    if targets.min() < 0 or targets.max() >= flat.shape[1]:
+    there = targets >= 0
+    if not there.any() or targets.max() >= flat.shape[1]:
         return
+    each_counts = there.reshape(len(labels), -1).sum(1)
+    by_sample = np.repeat(1 / np.maximum(each_counts, 1), each_counts) / len(labels)
+    means = {"of all labels": np.full(each_counts.sum(), 1 / each_counts.sum()), "of the samples' means": by_sample}
+    flat, targets = flat[there], targets[there]
     counts = {"the mean": 1.0, "the sum over the samples": float(len(labels)), "the sum over all logits": logits.size}
     counts |= {"the sum over a sample's logits": logits.shape[1], "the sum over all labels": labels.size}
     counts |= {"the sum over a sample's positions": inputs.shape[1]} if inputs.ndim == 2 else {}
     tokens = case.tokens if case.tokens is not None and case.tokens.any() else np.ones(1)
     share = np.count_nonzero(tokens) / tokens.size
 
-    def entropies(probabilities: bool) -> tuple[float, float]:
+    def entropies(probabilities: bool, weights: Array) -> tuple[float, float]:
         given = softmax(flat) if probabilities else flat
         shares = np.log(np.maximum(softmax(given), 1e-300))
-        return -float(shares[np.arange(len(targets)), targets].mean()), -float(shares.mean())
+        return -float(weights @ shares[np.arange(len(targets)), targets]), -float(weights @ shares.mean(1))
 
     def smoothing(value: float) -> Iterator[float]:
         for factor in counts.values():
-            right, even = entropies(probabilities=False)
+            right, even = entropies(probabilities=False, weights=means["of all labels"])
             epsilon = (value / factor - right) / (even - right) if even != right else 0.0
             if 0 < epsilon < 1 and abs(epsilon * 1000 - round(epsilon * 1000)) < 1e-4:
                 yield round(epsilon, 3)
@@ -45,7 +53,7 @@ def loss(case: Case) -> Iterator[Formula]:
     found = {each for side in case.pair.sides for each in smoothing(float(side.arrays["loss"]))}
 
     def computed(_: Any, **ways: Any) -> Array:
-        right, even = entropies(ways["softmax twice"])
+        right, even = entropies(ways["softmax twice"], ways["order of means"])
         mean = (1 - ways["label smoothing"]) * right + ways["label smoothing"] * even
         return np.array([mean * ways["sum for mean"] * ways["masked padding"]])
 
@@ -54,10 +62,12 @@ def loss(case: Case) -> Iterator[Formula]:
             "sum for mean": counts,
             "softmax twice": {"the softmax of the logits": False, "the softmax of their softmax": True},
             "label smoothing": {"none": 0.0} | {f"{each:g}": each for each in sorted(found)},
+            "order of means": means if len({*each_counts}) > 1 else {"of all labels": means["of all labels"]},
             "masked padding": {
                 "all positions": 1.0,
                 "the words alone": 1 / share,
                 "the words, by all positions": share,
+                **({} if there.all() else {"the labels that count, by all": there.mean()}),
             },
         },
         computed,
