@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from suite.prove.arithmetic import ACTIVATIONS, convolution, dilate, pool, recurrent_states
-from suite.prove.case import Case, Place
 from suite.prove.causes import find_causes
 from suite.prove.formulas import inside
-from suite.prove.layers import Pair
+from suite.prove.layers import Case, Pair, Place
 from suite.prove.numbers import Given, Numbers
 
 DRAW = np.random.default_rng(0)
