@@ -14,12 +14,11 @@ from typing import Any
 from suite.plan.cell import Cell
 from suite.session.engines import Nodes, engine_of
 from suite.session.hosts import Host, HostLostError, Hosts, code_digest
-from suite.session.hosts.local import Local
 from suite.session.hosts.remote import Remote
 from suite.session.hosts.site import HostGroup, assign_ranks, rank_capacity
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.settings import Settings
-from workloads.data.dataset import DataError
+from workloads.data.files import DataError
 
 #: How long a cluster may take to notice that a node is gone, in seconds.
 NOTICE_S = 3.0
@@ -32,6 +31,8 @@ def open_hosts(settings: Settings, cells: Iterable[Cell], say: Callable[[str], N
     }  # fmt: skip
     engine = engine_of(settings.on)
     if not engine.nodes:
+        from suite.session.hosts.local import Local  # NumPy, which the options do not need
+
         return Hosts([Local(**given, say=say, until=until)])
     nodes = engine.nodes(settings.on, given, say, until)
     groups = sites(nodes, cells, settings.placement, say)

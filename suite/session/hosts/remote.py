@@ -23,7 +23,7 @@ from suite.record.handover.order import HostJob
 from suite.record.record import Outcome, Record, RecordError
 from suite.session.hosts import HostInfo, HostLostError, LaunchCallbacks, StoppedError
 from suite.session.launches.launch import LaunchError
-from workloads.data.dataset import DataError
+from workloads.data.files import DataError
 from workloads.registry import folder_of
 
 #: A host that says nothing for so long is lost: it says that it lives every two seconds.

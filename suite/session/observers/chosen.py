@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from suite.catalog.suggest import unknown
-from suite.export.live import HOST, Live
-from suite.export.target import ExportError, abouts, target
+from suite.export.target import HOST, ExportError, abouts, target
 from suite.plan.command.common import Option, option
 from suite.record.text import clean
 from suite.session.observers import Observers
-from suite.session.observers.tracker import Tracker
 
 PORTS = 65_535
 
@@ -50,6 +48,9 @@ def check(config: pytest.Config) -> None:
 
 def observers(config: pytest.Config, say: Callable[[str], None], show: Callable[[str], None]) -> Observers:
     """The observers of a run; metrics are served from here on. Raises `ExportError`."""
+    from suite.export.live import Live  # SciPy, which what is mistyped does not wait for
+    from suite.session.observers.tracker import Tracker
+
     made: list[Any] = [
         Tracker(name, place, _without_password(place), say, show) for name, place in dict.fromkeys(_trackers(config))
     ]
