@@ -53,13 +53,10 @@ def only(stored: dict[Cell, list[Record]], again: dict[Cell, list[Record]]) -> A
     return verdict
 
 
-@pytest.mark.parametrize(
-    ("speed", "margin", "kind"),
-    [
-        (1.0, 0.05, "reproduced"), (1.3, 0.05, "faster"), (0.7, 0.05, "slower"),
-        (1.05, 0.05, "inconclusive"), (1.0, 0.001, "inconclusive"), (1.3, 0.5, "reproduced"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("speed", "margin", "kind"), [
+    (1.0, 0.05, "reproduced"), (1.3, 0.05, "faster"), (0.7, 0.05, "slower"), (1.05, 0.05, "inconclusive"),
+    (1.0, 0.001, "inconclusive"), (1.3, 0.5, "reproduced"),
+])  # fmt: skip
 def test_on_the_same_machine_throughput_is_compared(speed: float, margin: float, kind: str) -> None:
     (verdict,) = judge(launched(), launched(speed=speed, first=4), margin).values()
     assert verdict.kind == kind

@@ -47,18 +47,10 @@ def test_a_cell_survives_json_and_serves_as_a_key(loader: Loader, size: str) -> 
     assert {cell: 1}[back] == 1
 
 
-@pytest.mark.parametrize(
-    ("setting", "choices"),
-    [
-        ("workload", WORKLOADS),
-        ("framework", FRAMEWORKS),
-        ("precision", PRECISIONS),
-        ("compile", COMPILES),
-        ("kernel", KERNELS),
-        ("size", SIZES),
-        ("loader", LOADERS),
-    ],
-)
+@pytest.mark.parametrize(("setting", "choices"), [
+    ("workload", WORKLOADS), ("framework", FRAMEWORKS), ("precision", PRECISIONS), ("compile", COMPILES),
+    ("kernel", KERNELS), ("size", SIZES), ("loader", LOADERS),
+])  # fmt: skip
 def test_an_unknown_setting_is_refused_in_one_line_that_lists_what_there_is(
     setting: str, choices: tuple[str, ...]
 ) -> None:
@@ -91,21 +83,18 @@ def test_workers_are_counted(workers: Any) -> None:
         Loader("workers", workers)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        None,
-        5,
-        [],
-        "cell",
-        {},
-        {"workload": "imdb_lstm"},
-        {"workload": ["imdb_lstm"], "framework": "jax"},
-        {"workload": "imdb_lstm", "framework": "jax", "loader": 5},
-        {"workload": "imdb_lstm", "framework": "jax", "loader": {"threads": 2}},
-        {"workload": "imdb_lstm", "framework": "jax", "momentum": 0.5},
-    ],
-)
+@pytest.mark.parametrize("data", [
+    None,
+    5,
+    [],
+    "cell",
+    {},
+    {"workload": "imdb_lstm"},
+    {"workload": ["imdb_lstm"], "framework": "jax"},
+    {"workload": "imdb_lstm", "framework": "jax", "loader": 5},
+    {"workload": "imdb_lstm", "framework": "jax", "loader": {"threads": 2}},
+    {"workload": "imdb_lstm", "framework": "jax", "momentum": 0.5},
+])  # fmt: skip
 def test_what_is_no_cell_is_refused_in_one_line(data: Any) -> None:
     with pytest.raises(CellError) as caught:
         Cell.from_json(data)

@@ -64,16 +64,13 @@ def test_axes_as_text_can_be_typed_again() -> None:
     assert parse_values("release", describe_axes(axes).split()[1]) == axes["release"]
 
 
-@pytest.mark.parametrize(
-    ("axes", "words"),
-    [
-        ({"release": "0.9.2"}, "begin with a framework, such as jax=0.9.2"),
-        ({"release": "jaxx=0.9.2"}, "did you mean 'jax'"),
-        ({"release": "jax=x"}, "write a version"),
-        ({"release": "jax=newest"}, "name it in the option --release, or write a version"),
-        ({"release": "jax=0.9.2", "framework": "pytorch"}, "add it to --framework"),
-    ],
-)
+@pytest.mark.parametrize(("axes", "words"), [
+    ({"release": "0.9.2"}, "begin with a framework, such as jax=0.9.2"),
+    ({"release": "jaxx=0.9.2"}, "did you mean 'jax'"),
+    ({"release": "jax=x"}, "write a version"),
+    ({"release": "jax=newest"}, "name it in the option --release, or write a version"),
+    ({"release": "jax=0.9.2", "framework": "pytorch"}, "add it to --framework"),
+])  # fmt: skip
 def test_a_wrong_list_is_refused_in_one_line(axes: dict[str, str], words: str) -> None:
     with pytest.raises(MatrixError, match=words) as caught:
         sweep(**axes)

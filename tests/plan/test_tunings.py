@@ -56,19 +56,16 @@ def test_what_cannot_be_had_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "libtcmalloc-minimal4" in lacking(LSTM.but(tuning="tcmalloc"))
 
 
-@pytest.mark.parametrize(
-    ("kernel", "library", "variable", "words"),
-    [
-        ("always [madvise] never", ("glibc", "2.36"), ASKED, ""),
-        ("always [madvise] never", ("glibc", "2.36"), f"glibc.malloc.check=0:{ASKED}", ""),
-        ("always [madvise] never", ("glibc", "2.36"), "glibc.malloc.check=0", "GLIBC_TUNABLES has a value of your own"),
-        ("always madvise [never]", ("glibc", "2.36"), ASKED, "says madvise; it says always madvise [never]"),
-        ("[always] madvise never", ("glibc", "2.36"), ASKED, "says madvise; it says [always]"),
-        ("", ("glibc", "2.36"), ASKED, "it says nothing"),
-        ("always [madvise] never", ("glibc", "2.31"), ASKED, "need glibc 2.35 or newer; this is glibc 2.31"),
-        ("always [madvise] never", ("", ""), ASKED, "this is another C library"),
-    ],
-)
+@pytest.mark.parametrize(("kernel", "library", "variable", "words"), [
+    ("always [madvise] never", ("glibc", "2.36"), ASKED, ""),
+    ("always [madvise] never", ("glibc", "2.36"), f"glibc.malloc.check=0:{ASKED}", ""),
+    ("always [madvise] never", ("glibc", "2.36"), "glibc.malloc.check=0", "GLIBC_TUNABLES has a value of your own"),
+    ("always madvise [never]", ("glibc", "2.36"), ASKED, "says madvise; it says always madvise [never]"),
+    ("[always] madvise never", ("glibc", "2.36"), ASKED, "says madvise; it says [always]"),
+    ("", ("glibc", "2.36"), ASKED, "it says nothing"),
+    ("always [madvise] never", ("glibc", "2.31"), ASKED, "need glibc 2.35 or newer; this is glibc 2.31"),
+    ("always [madvise] never", ("", ""), ASKED, "this is another C library"),
+])  # fmt: skip
 def test_huge_pages_are_had_from_the_kernel_and_from_glibc(
     kernel: str, library: tuple[str, str], variable: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
