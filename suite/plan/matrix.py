@@ -15,17 +15,7 @@ from typing import Any
 from framework_training_suite import CommandError
 from suite.catalog.devices import has_gpu
 from suite.catalog.suggest import unknown
-from suite.plan.cell import (
-    ALLOCATORS,
-    AUTO,
-    CHECKPOINTINGS,
-    COMPILES,
-    FRAMEWORKS,
-    INTERFACES,
-    WORKLOADS,
-    Cell,
-    Loader,
-)
+from suite.plan.cell import ALLOCATORS, AUTO, CHECKPOINTINGS, COMPILES, FRAMEWORKS, INTERFACES, WORKLOADS, Cell, Loader
 from suite.plan.measuring import CONTROL, LONGEST_PLANNED_S, Plan
 from workloads.spec import read_declaration, specification
 
