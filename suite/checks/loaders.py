@@ -105,7 +105,6 @@ def measure_loaders(options: argparse.Namespace) -> list[tuple[str, list[float],
 
 
 def _numpy_rates(source: Batches, windows: int, seconds: float) -> list[float]:
-    """Returns samples/s of the reference pipeline for each window."""
     rates, indices = [], count()
     for _ in range(windows):
         samples, start = 0, time.perf_counter()

@@ -154,7 +154,6 @@ def _on_progress(turns: Turns, message: dict[str, Any]) -> None:
 
 
 def _say(text: str) -> None:
-    """Show progress on a terminal; each line overwrites the one before."""
     if sys.stderr.isatty():
         print(f"\r{text:60}", end="" if text else "\r", file=sys.stderr, flush=True)
 
