@@ -274,9 +274,3 @@ def test_the_command_says_what_this_machine_can_measure_and_leaves_out_nothing()
         assert "tensor cores" in found["precisions"]["tf32"]
     assert {finding["area"] for finding in told["findings"]} >= {"machine", "data", "GPU", *FRAMEWORKS}
     assert done.returncode == 0, told
-
-
-def test_a_framework_that_there_is_not_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        command.main(["--framework", "pytroch"])
-    assert "argument --framework: unknown framework 'pytroch'; did you mean 'pytorch'?" in capsys.readouterr().err
