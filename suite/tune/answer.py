@@ -13,19 +13,7 @@ from suite.record.record import Record
 from suite.report import plots
 from suite.report.format.terminal import Terminal
 from suite.report.plots.kinds.race import race_plot
-from suite.report.text.search import (
-    command,
-    cost,
-    findings,
-    outs,
-    risk,
-    say_flagged,
-    say_untried,
-    standing,
-    summary,
-    title,
-    verdict,
-)
+from suite.report.text import search
 
 
 def print_answers(races: Sequence[Race], records: Sequence[Record], resume: str, file: IO[str] | None = None) -> None:
@@ -34,26 +22,28 @@ def print_answers(races: Sequence[Race], records: Sequence[Record], resume: str,
     terminal = Terminal(file)
     for race in races:
         terminal.print()
-        terminal.say(title(race))
-        terminal.print("=" * len(title(race)))
-        terminal.say(verdict(race))
+        terminal.say(search.title(race))
+        terminal.print("=" * len(search.title(race)))
+        terminal.say(search.verdict(race))
         if cells := race.recommended or race.launched_once:
             terminal.print()
-            terminal.show_grid(standing(race, cells))
+            terminal.show_grid(search.standing(race, cells))
         if race.recommended:
             terminal.print()
-            terminal.print(f"Run it: {spell(command(race.recommended[0], race.question.target))}", soft_wrap=True)
-        if grid := findings(race):
+            terminal.print(
+                f"Run it: {spell(search.command(race.recommended[0], race.question.target))}", soft_wrap=True
+            )
+        if grid := search.findings(race):
             terminal.print()
             terminal.say("What each setting brought, over pairs of cells that differ in nothing else:")
             terminal.show_grid(grid)
         terminal.print()
         for line in [
-            say_untried(race),
-            *outs(race),
-            say_flagged(race),
-            risk(race),
-            cost(race, seconds_of(race, records)),
+            search.say_untried(race),
+            *search.outs(race),
+            search.say_flagged(race),
+            search.risk(race),
+            search.cost(race, seconds_of(race, records)),
         ]:
             if line:
                 terminal.say(line)
@@ -65,7 +55,7 @@ def write_answers(races: Iterable[Race], records: Sequence[Record], folder: Path
     """Write the answer as text and JSON, and a plot of each race. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     races = list(races)
-    races_json = [summary(race, seconds_of(race, records)) for race in races]
+    races_json = [search.summary(race, seconds_of(race, records)) for race in races]
     (folder / "answer.json").write_text(json.dumps({**run, "races": races_json}, indent=1) + "\n", encoding="utf-8")
     with (folder / "answer.txt").open("w", encoding="utf-8") as file:
         print_answers(races, records, "python -m suite.tune --resume", file)
