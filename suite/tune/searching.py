@@ -21,10 +21,9 @@ from suite.session.launches.settings import Settings
 from suite.session.resume import command
 from suite.session.run import Run
 from suite.session.storage import save_run
-from suite.tune.answer import print_answers, write_answers
 from suite.tune.loop import Loop
-from suite.tune.screen import Screen
 from suite.tune.search import Search, find_unsupported, read_search, refuse_unmeasurable
+from suite.tune.show import Screen, print_answers, write_answers
 from workloads.data.progress import waiting
 
 

@@ -15,7 +15,7 @@ from suite.session import run as runs
 from suite.session import storage
 from suite.session.hosts import HostInfo, Hosts, LaunchCallbacks
 from suite.session.journal import read
-from suite.tune import answer
+from suite.tune import show
 from suite.tune.__main__ import main
 from tests.tuning import Behaviour, Launcher, arguments, usual_rate
 
@@ -36,7 +36,7 @@ def searched(monkeypatch: pytest.MonkeyPatch, folder: Path, hosts: int, behave: 
     """What the journal of a search on so many hosts holds."""
     engine = Hosts([Fake(f"host{at}", Launcher(behave)) for at in range(hosts)], revive=pytest.fail)
     monkeypatch.setattr(runs, "open_hosts", lambda *_: engine)
-    monkeypatch.setattr(answer, "race_plot", lambda _: None)
+    monkeypatch.setattr(show, "race_plot", lambda _: None)
     monkeypatch.setattr(storage.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
     assert main(arguments(folder, "--on", "ray", *more)) == 0
     (journal,) = (folder / "journals").glob("*.jsonl")

@@ -6,7 +6,7 @@ import pytest
 
 from suite.plan.objective import Budget
 from suite.tune.loop import Spent
-from suite.tune.screen import Screen, describe_budget
+from suite.tune.show import Screen, describe_budget
 from tests.tuning import Launcher, cells, raced, usual_rate
 
 

@@ -1,4 +1,4 @@
-"""Prints the answer of a search, and writes it with its plots."""
+"""What a search shows while it runs, and its answer, which is printed and written with its plots."""
 
 from __future__ import annotations
 
@@ -11,9 +11,42 @@ from framework_training_suite import typed
 from suite.analysis.search.state import Race
 from suite.record.record import Record
 from suite.report import plots
+from suite.report.format.names import count
 from suite.report.format.terminal import Terminal
 from suite.report.plots.kinds.race import race_plot
 from suite.report.text import search
+from suite.session.formatting import duration
+from suite.session.terminal import CommandTerminal
+from suite.tune.loop import Spent
+
+#: Cells that a terminal shows after each block.
+ROWS_MOST = 12
+
+
+class Screen(CommandTerminal):
+    """Standard error of a search; a terminal has a table of the best cells after each block, a log has a line."""
+
+    race: Race | None = None
+
+    def watch(self, race: Race, spent: Spent) -> None:
+        """Show the standing of the race at the end of a block."""
+        before, self.race = self.race, race
+        if not race.blocks or (before and before.cells == race.cells and before.blocks >= race.blocks):
+            return
+        left = f"{len(race.alive)} of {count(len(race.cells), 'cell')} left"
+        self.say(f"{search.title(race)}: after block {race.blocks}, {left}; {describe_budget(spent)}")
+        if self.passing:
+            Terminal(self.stream).show_grid(search.standing(race, race.ranked[:ROWS_MOST]))
+
+
+def describe_budget(spent: Spent) -> str:
+    """What is spent and what is left of the budget."""
+    if spent.budget.launches is not None:
+        words = f"{max(0, spent.budget.launches - spent.launches)} left"
+    else:
+        rest_s = max(0.0, (spent.budget.seconds or 0.0) - spent.seconds)
+        words = f"{duration(rest_s)} left" if rest_s >= 1 else "nothing left"
+    return f"{count(spent.launches, 'launch')} in {duration(spent.seconds)}, {words}"
 
 
 def print_answers(races: Sequence[Race], records: Sequence[Record], resume: str, file: IO[str] | None = None) -> None:
