@@ -9,34 +9,28 @@ import os
 import shutil
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework_training_suite import refuse_without_libraries, typed
+from framework_training_suite import CommandError, refuse_without_libraries, typed
 
 refuse_without_libraries()
 
 from suite.catalog.suggest import nearest
-from suite.export.target import ExportError
 from suite.plan import order
 from suite.plan.blocks import blocks, launch_id
-from suite.plan.cell import Cell, CellError
+from suite.plan.cell import Cell
 from suite.plan.command import options
-from suite.plan.matrix import MatrixError
 from suite.plan.measuring import LEAST_TESTED
 from suite.record.saved import SCHEMA
 from suite.session import observers as observing
 from suite.session.engines import options as engine_options
-from suite.session.journal import JournalError
 from suite.session.launches import interpreters, settings
-from suite.session.launches.launch import LaunchError
-from suite.session.opening import advice, open_run, taken, why_nothing_measured
-from suite.session.run import Run
-from suite.session.storage import SaveError, atomic_saves, describe_commit, name_fits, save_failed, shorten_name
 from suite.session.terminal import interruptible
-from workloads.data.dataset import DataError
-from workloads.registry import RegistryError
+
+if TYPE_CHECKING:
+    from suite.session.run import Run
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
@@ -44,8 +38,6 @@ AUTOLOAD, BENCHMARK = "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "pytest_benchmark.plugin
 WIDTH, LINES = 120, 40  # of the terminal, where it has no size: a pipe, a log
 
 Groups = list[tuple[str | None, list[dict[str, Any]]]]  # pytest-benchmark's: benchmarks by what they have in common
-
-EXPECTED = (CellError, DataError, ExportError, JournalError, LaunchError, MatrixError, RegistryError)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -87,13 +79,15 @@ def pytest_load_initial_conftests(
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse wrong options, and give ``--benchmark-save`` without a name one, before pytest-benchmark reads it."""
+    from suite.session import storage  # here, as in other hooks: what is mistyped is answered before
+
     try:
         settings.refuse_surrogates(config)
         config.option.release = interpreters.resolve(config.option.release)
         chosen = options.chosen_matrix(config)
         settings.refuse_without_cuda(config)
         observing.check(config)
-    except EXPECTED as error:
+    except CommandError as error:
         raise pytest.UsageError(str(error)) from None
     if config.getoption("benchmark_only", False):
         raise pytest.UsageError(
@@ -101,22 +95,16 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     if reason := order.broken_by(config):
         raise pytest.UsageError(reason)
-    resumed = config.getoption("resume")
+    taken = "{0} took {1!r} for {2}: put it last, as in `pytest {1} {0}`, or write {0}={3}"
+    resumed, saved = config.getoption("resume"), config.getoption("benchmark_save", None)
     if resumed and not resumed.endswith(".jsonl") and Path(resumed).exists():
-        raise pytest.UsageError(
-            f"--resume took {resumed!r} for a run: put it last, as in `pytest {resumed} --resume`, "
-            "or write --resume=RUN"
-        )
-    saved = config.getoption("benchmark_save", None)
-    if saved and not name_fits(saved):
+        raise pytest.UsageError(taken.format("--resume", resumed, "a run", "RUN"))
+    if saved and not storage.name_fits(saved):
         raise pytest.UsageError(f"--benchmark-save={saved[:20]}... is too long for the name of a file")
     if saved == AUTOMATIC:
-        config.option.benchmark_save = shorten_name(chosen.name)
+        config.option.benchmark_save = storage.shorten_name(chosen.name)
     elif saved and Path(saved).exists():
-        raise pytest.UsageError(
-            f"--benchmark-save took {saved!r} for a name: put it last, as in `pytest {saved} --benchmark-save`, "
-            "or write --benchmark-save=NAME"
-        )
+        raise pytest.UsageError(taken.format("--benchmark-save", saved, "a name", "NAME"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -155,11 +143,13 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     launches = any(order.is_launch(item, TEST) for item in session.items)
     if not launches or config.option.collectonly or session.testsfailed:
         return (yield)
+    from suite.session.opening import open_run  # which needs what no other session does
+
     config.stash[_RESTORE] = interruptible()
     try:
         run = open_run(session, TEST, config.stash[_LAUNCHES])
         config.stash[_RUN] = run
-    except EXPECTED as error:
+    except CommandError as error:
         pytest.exit(str(error), returncode=4)
     try:
         return (yield)
@@ -194,7 +184,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     """End a session that cannot go on, for example with a full disk, in one line; its measurements are saved."""
     try:
         return (yield)
-    except EXPECTED as error:
+    except CommandError as error:
         if pyfuncitem.originalname != TEST:
             raise
         pytest.exit(str(error), returncode=4)
@@ -213,7 +203,9 @@ def pytest_benchmark_update_machine_info(machine_info: dict[str, Any]) -> None:
 
 def pytest_benchmark_update_commit_info(commit_info: dict[str, Any]) -> None:
     """Name the project rather than the folder it was cloned into, and leave out what may name a person."""
-    known = describe_commit(commit_info)
+    from suite.session import storage
+
+    known = storage.describe_commit(commit_info)
     commit_info.clear()
     commit_info.update(known)
 
@@ -252,14 +244,16 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     if session.exitstatus == pytest.ExitCode.OK and not config.option.collectonly and _why_unmeasured(config):
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
     benchmarks = getattr(config, "_benchmarksession", None)  # has no public name
+    from suite.session import storage
+
     try:
-        with atomic_saves(benchmarks):
+        with storage.atomic_saves(benchmarks):
             if benchmarks and not benchmarks.benchmarks:
                 if run and run.failed:
-                    save_failed(config, benchmarks)
+                    storage.save_failed(config, benchmarks)
                 benchmarks.save = benchmarks.autosave = benchmarks.json = None
             return (yield)
-    except SaveError as error:
+    except storage.SaveError as error:
         where = f"; all launches are in {run.journal.path}, which suite.compare reads too" if run else ""
         pytest.exit(f"{error}{where}", returncode=4)
 
@@ -282,6 +276,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
         terminalreporter.section("comparison")
         write(short(run.records, str(run.info["id"]), *shutil.get_terminal_size((WIDTH, LINES))))
+    from suite.session.opening import advice, taken
+
     if line := advice(run, [*config.invocation_params.args, *taken(config)]):
         write(line)
     hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
@@ -290,9 +286,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 def _why_unmeasured(config: pytest.Config) -> str:
     """Why a session that was to launch something measured nothing; empty where it measured or had nothing to do."""
-    return why_nothing_measured(config.stash.get(_RUN, None)) if _LAUNCHES in config.stash else ""
+    if _LAUNCHES not in config.stash:
+        return ""
+    from suite.session.opening import why_nothing_measured
+
+    return why_nothing_measured(config.stash.get(_RUN, None))
 
 
 _LAUNCHES = pytest.StashKey[order.Launches]()
-_RUN = pytest.StashKey[Run]()
+_RUN = pytest.StashKey["Run"]()
 _RESTORE = pytest.StashKey[Callable[[], None]]()

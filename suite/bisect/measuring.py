@@ -69,7 +69,6 @@ def bisect(options: argparse.Namespace) -> int:
 
 
 def _read_cells(options: argparse.Namespace) -> list[Cell]:
-    """The cell with each release from the good to the bad one. Raises `MatrixError` and other errors of usage."""
     check_numbers(options)
     for place in options.workloads:
         register(place)
@@ -90,7 +89,6 @@ def _read_cells(options: argparse.Namespace) -> list[Cell]:
 
 
 def _describe(made: Decision, versions: Sequence[str]) -> str:
-    """A decision in one line."""
     test, release = made.test, versions[made.place]
     to = "the one before" if made.kind not in (ENDS, MIDDLE) else versions[0]
     words = "undecided" if made.slow is None else "slow" if made.slow else "fast"
@@ -99,7 +97,6 @@ def _describe(made: Decision, versions: Sequence[str]) -> str:
 
 
 def _answer(search: Bisection, last: Decision | None, cells: Sequence[Cell], records: Sequence[Record]) -> int:
-    """Print what was found, and return the exit status."""
     good, bad = cells[search.good].release, cells[search.bad].release
     name, passed = framework(cells[0].framework), [cells[place].release for place in sorted(search.lacking)]
     skipped = f" {listing(passed)} could not be measured." if passed else ""

@@ -107,7 +107,6 @@ class Bisection:
         return last if last and last.slow else None
 
     def _middle(self) -> int:
-        """The place nearest to the middle of what is left; 0 without any."""
         centre = (self.good + self.bad) / 2
         left = [place for place in range(self.good + 1, self.bad) if place not in self.lacking]
         return min(left, key=lambda place: abs(place - centre), default=0)
@@ -144,7 +143,6 @@ class Bisection:
         return made
 
     def _p(self, logs: Sequence[float], share: float) -> float:
-        """The sequential p-value of a mean of zero at this look."""
         error, freedom = self._error(logs, share)
         chance = 2 * float(special.stdtr(freedom, -abs(float(np.mean(logs))) / error)) if error else 0.0
         return sequential_p(chance, len(logs), self.design)

@@ -12,9 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from suite.checks.options import FRAMEWORK
 from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell, Loader
-from suite.plan.command.common import DATA, MIN_WINDOW, add, command_parser
+from suite.plan.command.common import DATA, FRAMEWORK, MIN_WINDOW, command, option
 from suite.plan.measuring import Plan
 from suite.session.launches.launch import LaunchError, ask
 from suite.worker.frameworks import import_framework
@@ -34,16 +33,17 @@ with those of the loaders, in the same process.
 """
 
 
-def main() -> int:
+@command(
+    "suite.checks loaders", __doc__, EXPLANATION,
+    option("--workload", choices=WORKLOADS, default="cifar100_cnn", help="default: cifar100_cnn"),
+    option("--batch", type=int, default=128, help="default: 128"),
+    option("--windows", type=int, default=8, help="windows per loader (default: 8)"),
+    FRAMEWORK, MIN_WINDOW.but(default=0.5, help="default: 0.5 s"), DATA,
+    option("--folder", help=argparse.SUPPRESS),
+    option("--answer", help=argparse.SUPPRESS),
+)  # fmt: skip
+def main(options: argparse.Namespace) -> int:
     """Measure the selected loaders, in one process per framework, and print a line for each loader."""
-    parser = command_parser("suite.checks loaders", __doc__, EXPLANATION)
-    parser.add_argument("--workload", choices=WORKLOADS, default="cifar100_cnn")
-    parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--windows", type=int, default=8, help="windows per loader (default: 8)")
-    add(parser.add_argument, FRAMEWORK, MIN_WINDOW.but(default=0.5, help="default: 0.5 s"), DATA)
-    parser.add_argument("--folder", help=argparse.SUPPRESS)
-    parser.add_argument("--answer", help=argparse.SUPPRESS)
-    options = parser.parse_args()
     if options.answer:
         Path(options.answer).write_text(json.dumps(measure_loaders(options)))
         return 0
@@ -105,7 +105,6 @@ def measure_loaders(options: argparse.Namespace) -> list[tuple[str, list[float],
 
 
 def _numpy_rates(source: Batches, windows: int, seconds: float) -> list[float]:
-    """Returns samples/s of the reference pipeline for each window."""
     rates, indices = [], count()
     for _ in range(windows):
         samples, start = 0, time.perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 import time
@@ -10,12 +11,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from framework_training_suite import CommandError
 from suite.analysis.statistics.inference import LEAST, Paired, run_t_test
-from suite.checks.options import FRAMEWORK, SIZE, WORKLOAD
 from suite.monitor.gpu import Gpu, NvmlError, open_nvml
 from suite.monitor.sampler import Idle, Monitor, idle
 from suite.plan.cell import FRAMEWORKS, Cell
-from suite.plan.command.common import DEVICE, MIN_WINDOW, add, command_parser
+from suite.plan.command.common import DEVICE, FRAMEWORK, MIN_WINDOW, SIZE, WORKLOAD, command, option
 from suite.plan.matrix import STUDIED
 from suite.plan.measuring import Plan
 from suite.record.job import Job
@@ -92,15 +93,16 @@ class Turns:
         return [(1 / b + 1 / c) / (1 / a + 1 / d) for a, b, c, d in zip(*[iter(self.rates)] * 4, strict=True)]
 
 
-def main(arguments: list[str] | None = None) -> int:
+@command(
+    "suite.checks monitor", __doc__, EXPLANATION,
+    WORKLOAD, FRAMEWORK, SIZE, DEVICE, MIN_WINDOW.but(default=5.0, help="default: 5 s"),
+    option("--batch", type=int, default=32, help="default: 32"),
+    option("--rounds", type=int, default=10, help=f"of four windows (default: 10, at least {LEAST})"),
+)  # fmt: skip
+def main(options: argparse.Namespace) -> int:
     """Measure the selected workloads and frameworks, each in its own process, and print a line for each."""
-    parser = command_parser("suite.checks monitor", __doc__, EXPLANATION)
-    add(parser.add_argument, WORKLOAD, FRAMEWORK, SIZE, DEVICE, MIN_WINDOW.but(default=5.0, help="default: 5 s"))
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=10, help=f"of four windows (default: 10, at least {LEAST})")
-    options = parser.parse_args(arguments)
     if options.rounds < LEAST:
-        parser.error(f"--rounds {options.rounds} is too few for an interval; at least {LEAST}")
+        raise CommandError(f"--rounds {options.rounds} is too few for an interval; at least {LEAST}")
     print(f"{'workload':18}{'framework':12}{'with/without':>12}  {'95 % interval':15}{'n':>3}{'own CPU':>9}")
     failed = False
     with ExitStack() as stack:
@@ -152,7 +154,6 @@ def _on_progress(turns: Turns, message: dict[str, Any]) -> None:
 
 
 def _say(text: str) -> None:
-    """Show progress on a terminal; each line overwrites the one before."""
     if sys.stderr.isatty():
         print(f"\r{text:60}", end="" if text else "\r", file=sys.stderr, flush=True)
 

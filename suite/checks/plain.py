@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from suite.checks.options import FRAMEWORK, SIZE, WORKLOAD
+from framework_training_suite import CommandError
 from suite.plan.cell import FRAMEWORKS, Cell
-from suite.plan.command.common import MIN_WINDOW, add, command_parser
+from suite.plan.command.common import FRAMEWORK, MIN_WINDOW, SIZE, WORKLOAD, command, option
 from suite.plan.matrix import STUDIED
 from suite.session.launches.launch import LaunchError, ask
 from suite.worker.frameworks import import_framework
@@ -50,21 +50,26 @@ whenever a block is complete. --save writes every ratio of every process as JSON
 """
 
 
-def main() -> int:
+def _batches(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+@command(
+    "suite.checks plain", __doc__, EXPLANATION,
+    WORKLOAD.but(choices=NETWORKS, help=f"default: {', '.join(STUDIED)}; may be repeated"),
+    FRAMEWORK, SIZE, MIN_WINDOW.but(default=1.5, help="default: 1.5 s"),
+    option("--task", choices=TASKS, default=TRAIN, help=f"what both loops do (default: {TRAIN})"),
+    option("--batch", type=_batches, default=(32,), metavar="N[,N]", help="default: 32"),
+    option("--processes", type=int, default=1, help="fresh processes of each line (default: 1)"),
+    option("--rounds", type=int, default=10, help="of four windows, in a process (default: 10)"),
+    option("--save", type=Path, metavar="FILE", help="where to write all ratios, as JSON"),
+    option("--answer", help=argparse.SUPPRESS),  # where a child process writes what it found
+)  # fmt: skip
+def main(options: argparse.Namespace) -> int:
     """Time the selected workloads and frameworks, each in its own process, and print a line for each."""
-    parser = command_parser("suite.checks plain", __doc__, EXPLANATION)
-    workload = WORKLOAD.but(choices=NETWORKS, help=f"default: {', '.join(STUDIED)}; may be repeated")
-    add(parser.add_argument, workload, FRAMEWORK, SIZE, MIN_WINDOW.but(default=1.5, help="default: 1.5 s"))
-    parser.add_argument("--task", choices=TASKS, default=TRAIN, help=f"what both loops do (default: {TRAIN})")
-    parser.add_argument("--batch", type=_batches, default=(32,), metavar="N[,N]", help="default: 32")
-    parser.add_argument("--processes", type=int, default=1, help="fresh processes of each line (default: 1)")
-    parser.add_argument("--rounds", type=int, default=10, help="of four windows, in a process (default: 10)")
-    parser.add_argument("--save", type=Path, metavar="FILE", help="where to write all ratios, as JSON")
-    parser.add_argument("--answer", help=argparse.SUPPRESS)  # where a child process writes what it found
-    options = parser.parse_args()
     decoders = [name for name in NETWORKS if specification(name).decodes]
     if options.task == DECODE and not set(options.workload or STUDIED) <= set(decoders):
-        parser.error(f"--task {DECODE} is for a workload that decodes: add --workload {' or '.join(decoders)}")
+        raise CommandError(f"--task {DECODE} is for a workload that decodes: add --workload {' or '.join(decoders)}")
     if options.answer:
         Path(options.answer).write_text(json.dumps(pair(options)))
         return 0
@@ -127,10 +132,6 @@ class Line:
         step_s, harness = (median(answer[key] for answer in self.answers) for key in ("step_s", "harness"))
         failures = f"  {self.error}" if self.error else ""
         return f"{name}{value:>13.3f}  {spread:15}{len(ratios):>3}{1e3 * step_s:>10.1f}{harness:>10.4%}{failures}"
-
-
-def _batches(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))
 
 
 def pair(options: argparse.Namespace) -> dict[str, Any]:

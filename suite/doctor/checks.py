@@ -53,9 +53,8 @@ def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -
     """
     for name, installation in installed.items():
         if "lack" in installation:
-            yield Finding(
-                name, WARNING, installation["error"], installation.get("mend") or _mend(name, installation["lack"])
-            )
+            mend = installation.get("mend") or _mend(name, installation["lack"])
+            yield Finding(name, WARNING, installation["error"], mend)
             continue
         cards = ", ".join(f"{card['name']} ({card['compute_capability']})" for card in installation["devices"]) or "CPU"
         other = installation.get("other")
@@ -72,9 +71,8 @@ def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -
             yield Finding(name, NOTE, text, mend)
         yield from _known_defects(name, installation)
         if other:
-            yield Finding(
-                name, WARNING, f"finds {other}, which the suite does not support yet", "--device cpu measures the CPU"
-            )
+            text = f"finds {other}, which the suite does not support yet"
+            yield Finding(name, WARNING, text, "--device cpu measures the CPU")
         else:
             yield from _driver_runs(name, installation, driver)
     reasons = {installation.get("lack") for installation in installed.values()}
@@ -82,12 +80,8 @@ def frameworks(installed: Mapping[str, dict[str, Any]], driver: Driver | None) -
         mend = next(installation["mend"] for installation in installed.values() if installation["lack"] == NO_ANSWER)
         yield Finding("frameworks", BAD, "none was found, and not all answered in time", mend)
     elif None not in reasons:
-        yield Finding(
-            "frameworks",
-            BAD,
-            "none is installed, so there is nothing to measure",
-            f"`{typed('tox run -m bench')}` builds an environment for each",
-        )
+        mend = f"`{typed('tox run -m bench')}` builds an environment for each"
+        yield Finding("frameworks", BAD, "none is installed, so there is nothing to measure", mend)
 
 
 def _known_defects(name: str, installation: Mapping[str, Any]) -> Iterator[Finding]:
@@ -108,9 +102,8 @@ def _driver_runs(name: str, installation: dict[str, Any], driver: Driver | None)
     if driver is None:
         return
     if not installation["cuda"]:
-        yield Finding(
-            name, BAD, "was built without CUDA, and there is a GPU", typed(f"pip install -e '.[{name}-cuda]'")
-        )
+        mend = typed(f"pip install -e '.[{name}-cuda]'")
+        yield Finding(name, BAD, "was built without CUDA, and there is a GPU", mend)
     elif int(str(installation["cuda"]).split(".", 1)[0]) > int(driver.cuda.split(".", 1)[0]):
         text = f"was built for CUDA {installation['cuda']}; driver {driver.version} runs up to CUDA {driver.cuda}"
         yield Finding(name, BAD, text, "update the driver, or install a build for an older CUDA")
@@ -120,12 +113,8 @@ def _driver_runs(name: str, installation: dict[str, Any], driver: Driver | None)
         yield Finding(name, BAD, text, mend)
     elif not installation["cudnn"]:
         text = f"cuDNN for CUDA {installation['cuda']} was not found; convolutions and LSTMs need it"
-        yield Finding(
-            name,
-            WARNING,
-            text,
-            f"{typed('pip install')} --force-reinstall -e '.[{name}-cuda]', in an environment of its own",
-        )
+        mend = f"{typed('pip install')} --force-reinstall -e '.[{name}-cuda]', in an environment of its own"
+        yield Finding(name, WARNING, text, mend)
 
 
 def gpus() -> tuple[Driver | None, list[Finding], list[dict[str, Any]]]:
@@ -141,18 +130,8 @@ def gpus() -> tuple[Driver | None, list[Finding], list[dict[str, Any]]]:
             findings += placement(cards)
             return (driver if cards else None), findings, [gpu.describe() for gpu in cards]
     except NvmlError as error:
-        return (
-            None,
-            [
-                Finding(
-                    "GPU",
-                    NOTE,
-                    f"none: {error}",
-                    "only a CPU can be measured here; its figures say nothing about a GPU",
-                )
-            ],
-            [],
-        )
+        mend = "only a CPU can be measured here; its figures say nothing about a GPU"
+        return None, [Finding("GPU", NOTE, f"none: {error}", mend)], []
 
 
 def card(gpu: Gpu) -> Iterator[Finding]:
@@ -191,9 +170,8 @@ def placement(cards: Sequence[Gpu]) -> Iterator[Finding]:
 def host() -> Iterator[Finding]:
     """Check processor, background load, frequency scaling, and the limits of a container."""
     hardware = machine()
-    yield Finding(
-        "machine", OK, f"{hardware['cpu']}, {hardware['cores']} cores, {hardware['memory_bytes'] / 2**30:.0f} GiB"
-    )
+    memory = f"{hardware['memory_bytes'] / 2**30:.0f} GiB"
+    yield Finding("machine", OK, f"{hardware['cpu']}, {hardware['cores']} cores, {memory}")
     load = measure()
     if load.busy:
         mend = f"{load.mend}; above {100 * TAKEN_MOST:.0f} % of the cores, launches are flagged disturbed"
@@ -210,21 +188,12 @@ def host() -> Iterator[Finding]:
     cores = core_limit()
     if cores is not None:
         status = WARNING if cores < hardware["cores"] else NOTE
-        yield Finding(
-            "machine",
-            status,
-            f"a control group limits it to {cores:g} cores",
-            "limit threads to that, for example with OMP_NUM_THREADS",
-        )
+        mend = "limit threads to that, for example with OMP_NUM_THREADS"
+        yield Finding("machine", status, f"a control group limits it to {cores:g} cores", mend)
     limit = _read("/sys/fs/cgroup/memory.max")
     if limit.isdecimal() and int(limit) < hardware["memory_bytes"]:
         yield Finding("machine", NOTE, f"a control group limits memory to {int(limit) / 2**30:.1f} GiB")
-    yield from _shared_memory()
-
-
-def _shared_memory() -> Iterator[Finding]:
-    """Check the memory by which a loader's processes hand over batches; containers have 64 MB as they are."""
-    room = shared_memory()
+    room = shared_memory()  # by which a loader's processes hand over batches; containers have 64 MB as they are
     if room is None or room[1] < SHARED_LEAST:
         left = f"has {room[1] / 1e6:.0f} of {room[0] / 1e6:.0f} MB left" if room else "is missing"
         text = f"{SHARED_MEMORY} {left}: a loader with processes may find no room there for its batches"
@@ -240,30 +209,23 @@ def launching() -> Iterator[Finding]:
 def data(directory: str | None) -> Iterator[Finding]:
     """Check whether each data set is cached, and whether there is disk space for those that are not."""
     cache = cache_directory(None)
-    source = data_directory(directory)
-    for name in NAMES:
-        if folder_of(cache, name, "real").exists():
-            yield Finding("data", OK, f"{name} is cached")
-        elif source:
-            yield Finding(
-                "data", OK, f"{name} is not cached yet; it will be read from the data directory if it is there"
-            )
-        else:
-            yield Finding(
-                "data", NOTE, f"{name} is not cached: it will be downloaded", typed("python -m workloads.data fetch")
-            )
     missing = [name for name in NAMES if not folder_of(cache, name, "real").exists()]
+    for name in NAMES:
+        if name not in missing:
+            yield Finding("data", OK, f"{name} is cached")
+        elif data_directory(directory):
+            text = f"{name} is not cached yet; it will be read from the data directory if it is there"
+            yield Finding("data", OK, text)
+        else:
+            mend = typed("python -m workloads.data fetch")
+            yield Finding("data", NOTE, f"{name} is not cached: it will be downloaded", mend)
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
     if missing and not os.access(existing, os.W_OK):
         yield Finding("data", BAD, "the cache directory cannot be written to", "set SUITE_CACHE_DIR to another one")
     elif missing and free < ROOM_BYTES:
-        yield Finding(
-            "data",
-            BAD,
-            f"only {free / 1e9:.1f} GB are free for the cache",
-            f"free {ROOM_BYTES / 1e9:g} GB, or set SUITE_CACHE_DIR",
-        )
+        mend = f"free {ROOM_BYTES / 1e9:g} GB, or set SUITE_CACHE_DIR"
+        yield Finding("data", BAD, f"only {free / 1e9:.1f} GB are free for the cache", mend)
     else:
         yield Finding("data", OK, f"{free / 1e9:.0f} GB are free for the cache")
 

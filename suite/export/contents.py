@@ -14,7 +14,6 @@ from datetime import datetime
 from itertools import accumulate
 from typing import Any
 
-from suite.analysis.statistics.serving import FIGURES
 from suite.record.record import Phase, Record
 from suite.record.saved import decode_line as plain_line
 from suite.record.text import clean
@@ -98,6 +97,8 @@ def figures(record: Record) -> dict[str, float]:
         for name in ("energy_j_per_sample", "energy_j_to_target", "idle_power_w"):
             values[f"gpu{number}.{name}"] = _number(gpu.get(name))
     if record.inference:
+        from suite.analysis.statistics.serving import FIGURES  # SciPy, which the options do not need
+
         once = (name for name in FIGURES if not name.endswith("samples_per_s"))  # which the phases have
         values |= {f"infer.{name}": FIGURES[name](record) for name in once}
     if record.course:

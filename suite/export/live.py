@@ -19,13 +19,12 @@ from suite import __version__
 from suite.export.contents import settings
 from suite.export.families import CELL, LIVE
 from suite.export.live_server import Server
-from suite.export.target import ExportError, target
+from suite.export.target import HOST, ExportError, target
 from suite.plan.cell import Cell
 from suite.record.record import ALL_PHASES, STATUSES, Outcome, Record
 from suite.record.text import clean
 
 #: Where the metrics are served unless told otherwise: nobody outside of this machine reads them.
-HOST = "127.0.0.1"
 
 #: Seconds after which a sample is no longer the present: none is served between two workers.
 RECENT_S = 5.0

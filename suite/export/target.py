@@ -15,6 +15,9 @@ from suite.catalog.suggest import unknown
 from suite.export import targets
 from suite.record.record import Record
 
+#: Where metrics of a run are served, unless the command line says otherwise.
+HOST = "127.0.0.1"
+
 
 class ExportError(CommandError, RuntimeError):
     """Something could not be exported; one line that says what and the way out."""

@@ -132,6 +132,7 @@ def energy_j(samples: Sequence[Sample], spans: Spans) -> tuple[float, str] | Non
     moments = [[sample.at_s for sample in polled if span.holds(sample)] for span in spans]
     if not polled or sum(at[-1] - at[0] for at in moments if at) < COVERED_LEAST * whole_s:
         return None
+
     return float(np.mean([sample.values["power_w"] for sample in polled])) * whole_s, "polled power"
 
 
@@ -140,6 +141,7 @@ def summary(samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
     figures = {}
     for name in _names(samples):
         values = [sample.values[name] for sample in samples if name in sample.values]
+
         low, middle, high = np.percentile(values, [5, 50, 95]).tolist()
         quantiles = {"median": middle, "p5": low, "p95": high, "max": max(values)}
         figures[name] = {**{figure: short(value) for figure, value in quantiles.items()}, "n": len(values)}

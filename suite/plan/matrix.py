@@ -15,17 +15,7 @@ from typing import Any
 from framework_training_suite import CommandError
 from suite.catalog.devices import has_gpu
 from suite.catalog.suggest import unknown
-from suite.plan.cell import (
-    ALLOCATORS,
-    AUTO,
-    CHECKPOINTINGS,
-    COMPILES,
-    FRAMEWORKS,
-    INTERFACES,
-    WORKLOADS,
-    Cell,
-    Loader,
-)
+from suite.plan.cell import ALLOCATORS, AUTO, CHECKPOINTINGS, COMPILES, FRAMEWORKS, INTERFACES, WORKLOADS, Cell, Loader
 from suite.plan.measuring import CONTROL, LONGEST_PLANNED_S, Plan
 from workloads.spec import read_declaration, specification
 
@@ -71,7 +61,6 @@ def _base(workloads: Iterable[str] = STUDIED, batch: int = BATCH, size: str = "f
 
 
 def _trained(*recipes: str, precisions: Sequence[str] = ("fp32",)) -> list[Cell]:
-    """The studied workloads trained to their end; each launch is a seed."""
     return [
         cell.but(precision=precision, recipe=recipe, batch=specification(cell.workload).batch)
         for recipe, precision in product(recipes, precisions)
@@ -80,7 +69,6 @@ def _trained(*recipes: str, precisions: Sequence[str] = ("fp32",)) -> list[Cell]
 
 
 def _varied(cells: Iterable[Cell], *changes: dict[str, Any]) -> list[Cell]:
-    """The cells with each of the changes, one change after the other."""
     cells = list(cells)
     return [cell.but(**change) for change in changes for cell in cells]
 
@@ -95,7 +83,6 @@ def _cpu() -> list[Cell]:
 
 
 def _default(workloads: Iterable[str]) -> list[Cell]:
-    """In fp32 and bf16, in each framework's usual compile mode and compiled; JAX, which always compiles, once."""
     return [
         cell.but(precision=precision, compile=mode)
         for precision in ("fp32", "bf16")
@@ -144,7 +131,7 @@ class Declared:
         return Matrix(name, cells, self.launches, self.plan, self.cell_s * len(cells) or None)
 
 
-DECLARED = {
+DECLARED: dict[str, Declared] = {
     # A tested answer in about ten minutes on two cores, and what one asks first of a GPU, in fifty.
     "smoke": Declared(lambda: _base(batch=32), plan=SHORT, cell_s=CPU_BUDGET_S),
     "gpu": Declared(lambda: _default(STUDIED), plan=SHORT, cell_s=GPU_BUDGET_S),

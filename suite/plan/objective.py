@@ -32,14 +32,10 @@ KINDS = {
     "step-latency": Kind("s", False, "the time of a training step", (("ms", 1e-3), ("us", 1e-6), ("s", 1.0))),
     "joules/sample": Kind("J", False, "energy of the GPU per sample", (("mJ", 1e-3), ("J", 1.0))),
     "cost": Kind("", False, "the price of a million samples"),
-    "memory": Kind(
-        "bytes",
-        False,
-        "peak memory: of the GPU's allocator, or of the process on a CPU",
-        (("KiB", 2**10), ("MiB", 2**20), ("GiB", 2**30), ("TiB", 2**40), ("MB", 1e6), ("GB", 1e9), ("bytes", 1.0)),
-    ),
+    "memory": Kind("bytes", False, "peak memory: of the GPU's allocator, or of the process on a CPU",
+        (("KiB", 2**10), ("MiB", 2**20), ("GiB", 2**30), ("TiB", 2**40), ("MB", 1e6), ("GB", 1e9), ("bytes", 1.0))),
     "seconds-to-accuracy": Kind("s", False, "seconds of training until the test accuracy is reached"),
-}
+}  # fmt: skip
 
 #: Longest budget: a year, or more launches than a journal holds.
 SECONDS_MOST, LAUNCHES_MOST = 366 * 86_400.0, 10**6

@@ -101,7 +101,6 @@ def add_repeats(session: pytest.Session, test: str, launches: Launches) -> None:
 
 
 def _make_item(item: pytest.Item, launches: Launches, cell: Cell, number: int) -> pytest.Item:
-    """A test item like this one for another launch, which is added to ``launches``."""
     name = launch_id(cell, number)
     launches[name] = (cell, number)
     spec = item.callspec  # type: ignore[attr-defined]
@@ -119,7 +118,6 @@ def planned_ids(items: Sequence[pytest.Item], test: str, planned: Sequence[str])
 
 
 def _names_suite(config: pytest.Config) -> bool:
-    """Whether the command line names the suite, or a folder above it."""
     paths = [Path(config.invocation_params.dir, str(argument).partition("::")[0]).resolve() for argument in config.args]
     return any(place == HERE or HERE in place.parents or place in HERE.parents for place in paths)
 

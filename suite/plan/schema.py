@@ -54,7 +54,6 @@ def step_into(name: str) -> str:
 
 
 def _explain(error: msgspec.ValidationError, kind: Any, data: Any) -> str:
-    """The error's message, with the keys of objects, which msgspec leaves out, and with the value."""
     rule = str(error.__cause__ or "")  # of a dataclass itself
     message = _MESSAGE.fullmatch(str(error).removeprefix(rule))
     assert message
@@ -92,7 +91,6 @@ def _locate(kind: Any, value: Any, path: str) -> tuple[str, Any, Any]:
 
 
 def _bare(kind: Any) -> Any:
-    """The type without its bounds, and of ``X | None`` the X."""
     while get_origin(kind) in (Annotated, Union, UnionType):
         kind = get_args(kind)[0]
     return kind
@@ -133,7 +131,6 @@ def _unknown(kind: Any, data: Any, path: str = "") -> Iterator[str]:
 
 @cache
 def _fields(kind: Any) -> tuple[frozenset[str], list[tuple[str, Any, Any]]]:
-    """The fields of a dataclass; and for each that holds dataclasses, its name, its container and their type."""
     hints = {name: _bare(hint) for name, hint in get_type_hints(kind).items()}
     nested = [
         (name, get_origin(hint), inner_kind)

@@ -10,9 +10,9 @@ from itertools import chain, islice
 
 import numpy as np
 
-from suite.prove.case import Case
 from suite.prove.draws import first_differing
 from suite.prove.formulas import attention, between, inside, training
+from suite.prove.layers import Case
 from suite.prove.numbers import TOLERANCE, distance
 from suite.prove.search import Change, Formula, find_change
 from workloads.data.dataset import Array

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from suite.prove.case import Place
 from suite.prove.draws import first_differing, silent
-from suite.prove.layers import Layer, Pair, pair_of
+from suite.prove.layers import Layer, Pair, Place, pair_of
 from suite.prove.numbers import TOLERANCE, Given, Numbers, distance, distances, same
 from suite.worker.evidence.enlarged import SCALE
 from workloads.data.dataset import Array

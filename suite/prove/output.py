@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite.prove.case import Case, Place
 from suite.prove.causes import REMEDIES, find_causes
 from suite.prove.compare import Check, checks, first_difference
-from suite.prove.layers import pair_of
+from suite.prove.layers import Case, Place, pair_of
 from suite.prove.numbers import TOLERANCE, Given, Numbers, distance
 from suite.record.text import clean
 

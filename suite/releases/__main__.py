@@ -54,7 +54,6 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _parse_names(framework: str | None, text: str | None) -> list[tuple[str, str]]:
-    """The frameworks and releases of a list. Raises `MatrixError`."""
     if text is None:
         return []
     values = parse_values("release", text if "=" in text or not framework else f"{framework}={text}")
@@ -78,7 +77,6 @@ def _list(framework: str | None) -> None:
 
 
 def _view(framework: str) -> View:
-    """All releases of the index, the newest first, with what is built of them."""
     there = {made.release: made for made in list_built(framework)}
     declared, rows = FRAMEWORKS[framework], []
     for each in reversed(releases(framework)):

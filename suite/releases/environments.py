@@ -96,7 +96,6 @@ def find(framework: str, release: str, parent: Path | None = None) -> Environmen
 
 
 def _above(place: Path) -> list[Path]:
-    """The folders in which an environment could be exchanged for another one."""
     return [place.parent, *([cache_directory()] if place.parent == folder() else [])]
 
 
@@ -226,7 +225,6 @@ def _name(framework: str, release: str) -> str:
 
 
 def _mark() -> str:
-    """What tells environments for a GPU from those for a CPU."""
     return "-cuda" if has_gpu() else ""
 
 

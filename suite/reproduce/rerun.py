@@ -95,7 +95,6 @@ def _data(stored: Iterable[Iterable[Record]]) -> str:
 
 
 def _ask(question: str) -> str:
-    """Returns the answer of the user at the terminal; empty if there is no terminal."""
     if not sys.stdin.isatty():
         return ""
     sys.stderr.write(question)

@@ -138,7 +138,6 @@ def _rates(records: Iterable[Record]) -> list[float]:
 
 
 def _shapes(cells: Sequence[Cell], stored: Stored, rerun: Stored) -> dict[Cell, Verdict]:
-    """Returns whether the ratios between frameworks hold, for the cells that ran on another machine."""
     alike: dict[Cell, list[Cell]] = {}
     for cell in cells:
         alike.setdefault(cell.but(framework=FRAMEWORKS[0]), []).append(cell)
@@ -156,7 +155,6 @@ def _shapes(cells: Sequence[Cell], stored: Stored, rerun: Stored) -> dict[Cell, 
 
 
 def _ratio_change(pair: tuple[Cell, Cell], stored: Stored, rerun: Stored) -> str:
-    """Describes how the ratio of two cells changed; empty if by no more than `SHAPE_MARGIN`."""
     (one, other), (stored_rates, rerun_rates) = pair, (
         [median(_rates(select_counting(runs[cell]))) for cell in pair] for runs in (stored, rerun)
     )  # fmt: skip

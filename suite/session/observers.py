@@ -22,8 +22,7 @@ import pytest
 
 from framework_training_suite import typed
 from suite.catalog.suggest import unknown
-from suite.export.live import HOST, Live
-from suite.export.target import ExportError, abouts, target
+from suite.export.target import HOST, ExportError, abouts, target
 from suite.plan.command.common import Option, option
 from suite.record.record import Record
 from suite.record.text import clean
@@ -195,6 +194,8 @@ def check(config: pytest.Config) -> None:
 
 def make_observers(config: pytest.Config, say: Callable[[str], None], show: Callable[[str], None]) -> Observers:
     """The observers of a run; metrics are served from here on. Raises `ExportError`."""
+    from suite.export.live import Live  # SciPy, which what is mistyped does not wait for
+
     made: list[Any] = [
         Tracker(name, place, _without_password(place), say, show) for name, place in dict.fromkeys(_trackers(config))
     ]

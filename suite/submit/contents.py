@@ -85,7 +85,6 @@ def contents(
 
 
 def _variables(lines: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, None]]:
-    """The values of each variable in the lines, each once."""
     found: dict[str, dict[str, None]] = {}
     for line in lines:
         variables = (line.get("environment") or {}).get("variables")
@@ -100,7 +99,6 @@ def _unchain(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _journal(path: Path, records: list[Record]) -> list[dict[str, Any]]:
-    """The lines of the run's journal, if it has all of these launches; else none."""
     try:
         texts = read_regular(path, LARGEST).split(b"\n")[:-1]
         lines = [json.loads(text) for text in texts if text.strip()]
@@ -111,7 +109,6 @@ def _journal(path: Path, records: list[Record]) -> list[dict[str, Any]]:
 
 
 def _read_saved(path: Path) -> list[dict[str, Any]]:
-    """The records of a saved run by the time at which they started."""
     content = unpack(json.loads(read_regular(path, LARGEST)))
     entries = [entry.get("extra_info", {}).get("record") for entry in content["benchmarks"]]
     found = [record for record in (*entries, *content["suite"]["failed"]) if record]
@@ -131,7 +128,6 @@ def _find_installed(records: list[Record]) -> Iterator[tuple[str, tuple[str, ...
 
 
 def _doctor() -> Iterator[str]:
-    """What the doctor says of this machine and its GPUs."""
     for finding in (*checks.host(), *checks.gpus()[1]):
         yield clean(remove_names(f"{finding.status}: {finding.area}: {finding.text}"), 500)
 

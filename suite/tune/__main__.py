@@ -15,7 +15,8 @@ from suite.plan.objective import KINDS, SHARE, SHARE_TRAINED
 from suite.plan.space import ALL, DEFAULTS
 from suite.plan.sweeps.sweep import AXES
 from suite.session.engines import options as engine_options
-from workloads.recipes import RECIPES
+
+RECIPES = SETTINGS["recipe"].choices
 
 EPILOG = """\
 examples:

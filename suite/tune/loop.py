@@ -27,13 +27,6 @@ class Spent:
     seconds: float
     budget: Budget
 
-    @property
-    def share(self) -> float:
-        """How much of the budget is spent; 1 is all."""
-        if self.budget.launches is not None:
-            return self.launches / self.budget.launches
-        return self.seconds / (self.budget.seconds or math.inf)
-
 
 @dataclass
 class Loop:
@@ -116,7 +109,6 @@ class Loop:
             left -= len(due)
 
     def _affordable(self, state: Race, part: float) -> bool:
-        """Whether this part of the budget pays for one more launch."""
         budget, spent, cell = self.search.budget, self.spent, state.due[0]
         if key_of(cell, state.blocks) in self.run.asked:
             return True

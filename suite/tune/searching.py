@@ -21,10 +21,9 @@ from suite.session.resume import command
 from suite.session.run import Run
 from suite.session.storage import save_run
 from suite.session.terminal import count_launches
-from suite.tune.answer import print_answers, write_answers
 from suite.tune.loop import Loop
-from suite.tune.screen import Screen
 from suite.tune.search import Search, find_unsupported, read_search, refuse_unmeasurable
+from suite.tune.show import Screen, print_answers, write_answers
 from workloads.data.progress import waiting
 
 
@@ -46,25 +45,25 @@ def tune(options: Namespace) -> int:
 
 def _search(search: Search, excluded: dict[Cell, str]) -> int:
     """Launch until the search ends, is interrupted or cannot go on; what was measured is saved in any case."""
-    with Screen() as screen:
-        here = search.options.on == LOCAL  # else its load concerns no launch
-        background = settle(search.options.wait_idle, screen.say, screen.show).to_json() if here else {}
-        first = [(cell, 0) for cell in search.cells if cell not in excluded]
-        settings = Settings.of(
-            search.options, f"tune-{search.chosen.name}", 1, search.chosen.plan, search=search.question.to_json(),
-            sweep=describe_axes(parse_axes(vars(search.options))) or None, target=search.question.target,
-        )  # fmt: skip
-        run = Run(settings, first, screen.say, screen.show, screen.say_end, background)
-        loop, status, problem = Loop(run, search, excluded, screen.watch), 0, ""
-        try:
-            run.prepare()
-            loop.go()
-        except KeyboardInterrupt:
-            status, problem = 130, "interrupted"
-        except (CommandError, OSError) as error:
-            status, problem = 2, clean(error, 1000)
-        finally:
-            run.close()
+    screen = Screen()
+    here = search.options.on == LOCAL  # else its load concerns no launch
+    background = settle(search.options.wait_idle, screen.say, screen.show).to_json() if here else {}
+    first = [(cell, 0) for cell in search.cells if cell not in excluded]
+    settings = Settings.of(
+        search.options, f"tune-{search.chosen.name}", 1, search.chosen.plan, search=search.question.to_json(),
+        sweep=describe_axes(parse_axes(vars(search.options))) or None, target=search.question.target,
+    )  # fmt: skip
+    run = Run(settings, first, screen.say, screen.show, background=background)
+    loop, status, problem = Loop(run, search, excluded, screen.watch), 0, ""
+    try:
+        run.prepare()
+        loop.go()
+    except KeyboardInterrupt:
+        status, problem = 130, "interrupted"
+    except (CommandError, OSError) as error:
+        status, problem = 2, clean(error, 1000)
+    finally:
+        run.close()
     resume = continuing_command(search.options.arguments, str(run.info["id"]), spent=not status)
     if problem:
         print(f"suite.tune: {problem}; {count_launches(run.done)} kept. Continue with: {resume}", file=sys.stderr)
@@ -77,7 +76,6 @@ def _search(search: Search, excluded: dict[Cell, str]) -> int:
 
 
 def _end(run: Run, races: Sequence[Race], search: Search, resume: str) -> int:
-    """Save and print what there is; returns the exit status."""
     path = save_run(run, search.options.storage, search.chosen.name)
     folder = search.options.output or ANSWERS / str(run.info["id"])
     print_answers(races, run.records, resume)

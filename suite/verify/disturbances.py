@@ -6,16 +6,7 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from suite.catalog.metrics import number, within
-from suite.record.disturbance import (
-    DISTURBED,
-    GPU_FLAGS,
-    OTHERS_MOST,
-    STALLS,
-    TAKES,
-    find_disturbances,
-    has_readings,
-    is_disturbed,
-)
+from suite.record import disturbance
 from suite.record.record import Record
 from suite.record.saved import decode_line
 from suite.verify.rule import FAILED, IDLE, MEASURE, WARNING, Problem, Submission
@@ -31,26 +22,26 @@ def disturbances(run: Submission) -> Iterator[Problem]:
     """The flags of launches that others disturbed are what their readings give, which their lines support."""
     unflagged = []
     for record in run.ok:
-        disturbed, read, why = is_disturbed(record), has_readings(record), ""
+        disturbed, read, why = disturbance.is_disturbed(record), disturbance.has_readings(record), ""
         stored = within(record.metrics, "host", "disturbance") or {}
         taken = sum(stored.get(name, 0.0) for name in ("others_share", "steal_share"))
-        if record.settings["device"] == "cpu" and (odd := sorted(GPU_FLAGS.keys() & {*record.flags})):
+        if record.settings["device"] == "cpu" and (odd := sorted(disturbance.GPU_FLAGS.keys() & {*record.flags})):
             why = f"trained on no GPU, and is flagged as {odd[0]}"
-        elif disturbed and DISTURBED not in record.flags and read:
-            why = f"is not flagged, and its readings say: {find_disturbances(record)[0]}"
-        elif DISTURBED in record.flags and not disturbed:
+        elif disturbed and disturbance.DISTURBED not in record.flags and read:
+            why = f"is not flagged, and its readings say: {disturbance.find_disturbances(record)[0]}"
+        elif disturbance.DISTURBED in record.flags and not disturbed:
             why = "is flagged as disturbed, and none of its readings says so"
-        elif taken > OTHERS_MOST + ROUNDED and "contaminated" not in record.flags:
+        elif taken > disturbance.OTHERS_MOST + ROUNDED and "contaminated" not in record.flags:
             why = f"is not flagged as contaminated, and others took {taken:.0%} of the cores"
         elif read and (line := _shares_by_line(record)):
-            for rule in (TAKES, *((name,) for name in STALLS)):
+            for rule in (disturbance.TAKES, *((name,) for name in disturbance.STALLS)):
                 names = [name for name in rule if name in line]
                 said, seen = (min(1.0, sum(of.get(name, 0.0) for name in names)) for of in (stored, line))
                 if abs(said - seen) > LINES_MOST:
                     why = f"says {said:.0%} of {' and '.join(names)}, and its lines over time say {seen:.0%}"
         if why:
             yield Problem(FAILED, f"{record.key} {why}", MEASURE)
-        elif "contaminated" not in record.flags and _median_share(record) > OTHERS_MOST:
+        elif "contaminated" not in record.flags and _median_share(record) > disturbance.OTHERS_MOST:
             unflagged.append(record)
     if unflagged:
         most = max(map(_median_share, unflagged))
@@ -77,10 +68,14 @@ def _shares_by_line(record: Record) -> dict[str, float]:
     begin_s, end_s = spans[0][0], spans[-1][1]
     at = [index for index, at_s in enumerate(timeline["at_s"]) if begin_s <= at_s <= end_s]
     shares = {}
-    for name in (name for name in (*TAKES, *STALLS) if name != "throttled_share" or name in host["disturbance"]):
+    for name in (
+        name
+        for name in (*disturbance.TAKES, *disturbance.STALLS)
+        if name != "throttled_share" or name in host["disturbance"]
+    ):
         of_cores = f"{'other_cpu' if name == 'others_share' else name.removesuffix('_share')}_cores"
-        line = timeline["values"].get(of_cores if name in TAKES else name)
+        line = timeline["values"].get(of_cores if name in disturbance.TAKES else name)
         if line and len(at) >= POINTS_LEAST:
             mean = max(0.0, fmean(line[index] or 0.0 for index in at))
-            shares[name] = mean / cores if name in TAKES else mean
+            shares[name] = mean / cores if name in disturbance.TAKES else mean
     return shares

@@ -16,7 +16,7 @@ from suite.record.record import Record
 from suite.record.retry import last_tries
 from suite.record.text import clean
 from suite.session.eta import is_lean
-from suite.verify.fields import EVERY, OF_LAUNCHES, OF_RUN, OK, RUN, WHOLE, find_fault
+from suite.verify.known import EVERY, OF_LAUNCHES, OF_RUN, OK, RUN, WHOLE, find_fault
 
 #: Grows when a rule is added or judges otherwise.
 VERSION = 2
@@ -104,7 +104,7 @@ class Submission:
 class Rule:
     """A rule of the checker. ``reason`` says why it is there, ``stops`` which fault it stops.
 
-    ``run`` and ``launches`` are the fields that it needs, by their names in `suite.verify.fields`.
+    ``run`` and ``launches`` are the fields that it needs, by their names in `suite.verify.known`.
     """
 
     number: int

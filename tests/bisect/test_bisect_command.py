@@ -127,15 +127,12 @@ def test_without_a_slow_release_it_says_so(
     assert capsys.readouterr().out.startswith("JAX 0.10.2 is not decidedly slower than 0.8.0 (")
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        (["--good", "0.11.0"], "--good 0.11.0 is not older than --bad 0.10.2"),
-        (["--good", "x"], "release is 'x'; write a version"),
-        (["--releases", "0.9.0,y"], "release is 'y'; write a version"),
-        (["--min-window", "0"], "--min-window is 0"),
-    ],
-)
+@pytest.mark.parametrize(("more", "words"), [
+    (["--good", "0.11.0"], "--good 0.11.0 is not older than --bad 0.10.2"),
+    (["--good", "x"], "release is 'x'; write a version"),
+    (["--releases", "0.9.0,y"], "release is 'y'; write a version"),
+    (["--min-window", "0"], "--min-window is 0"),
+])  # fmt: skip
 def test_wrong_usage_is_one_line(
     more: list[str], words: str, launcher: Launcher, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,14 +46,9 @@ def sleeping() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-@pytest.mark.parametrize(
-    ("share", "scatter", "words", "status"),
-    [
-        ("1.0", "0.001", "within 1 %", 0),
-        ("0.95", "0.001", "costs more", 1),
-        ("1.0", "0.1", "undecided", 0),
-    ],
-)
+@pytest.mark.parametrize(("share", "scatter", "words", "status"), [
+    ("1.0", "0.001", "within 1 %", 0), ("0.95", "0.001", "costs more", 1), ("1.0", "0.1", "undecided", 0),
+])  # fmt: skip
 def test_the_interval_decides(
     stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     share: str, scatter: str, words: str, status: int,

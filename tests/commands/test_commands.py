@@ -143,14 +143,11 @@ class StopError(Exception):
     pass
 
 
-@pytest.mark.parametrize(
-    ("command", "arguments"),
-    [
-        ("tune", ["--workload", "imdb_lstm", "--no-probe", "--batch", "8,16"]),
-        ("reproduce", ["0001_a.json"]),
-        ("profile", ["imdb_lstm-tensorflow"]),
-    ],
-)
+@pytest.mark.parametrize(("command", "arguments"), [
+    ("tune", ["--workload", "imdb_lstm", "--no-probe", "--batch", "8,16"]),
+    ("reproduce", ["0001_a.json"]),
+    ("profile", ["imdb_lstm-tensorflow"]),
+])  # fmt: skip
 def test_each_command_that_launches_takes_a_trusted_network(
     command: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,11 +29,9 @@ CORE_IS_ENOUGH = ("suite.doctor", "suite.new", "suite.prove", "suite.submit", "w
 
 #: What is asked of a command whose help needs no more than that.
 ASKED = {
-    "suite.checks": ("plain",),
-    "suite.compare": (),
-    "suite.profile": ("imdb_lstm-jax",),
+    "suite.checks": ("plain",), "suite.compare": (), "suite.profile": ("imdb_lstm-jax",),
     "suite.tune": ("--no-probe",),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -42,13 +42,10 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        *((name, "use small letters") for name in ("../mine", "Mine", "", "own mine")),
-        *((name, f"NAME is '{name}', a workload of the suite; choose another") for name in WORKLOADS),
-    ],
-)
+@pytest.mark.parametrize(("name", "words"), [
+    *((name, "use small letters") for name in ("../mine", "Mine", "", "own mine")),
+    *((name, f"NAME is '{name}', a workload of the suite; choose another") for name in WORKLOADS),
+])  # fmt: skip
 def test_a_name_that_is_none_or_taken_is_refused(
     name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

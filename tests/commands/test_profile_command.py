@@ -28,49 +28,40 @@ def test_every_cell_of_every_matrix_is_found_by_its_id() -> None:
         assert parse_cell(cell.id) == cell
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        Cell("imdb_lstm", "jax", kernel="scan", size="small", accumulate=4),
-        Cell("imdb_lstm", "pytorch", loader=Loader("workers", 2), kernel="cudnn"),
-        Cell("imdb_lstm", "jax", devices=2, size="small"),
-        Cell("imdb_lstm", "pytorch", loader=Loader("workers", 2), accumulate=2, devices=4, strategy="fsdp"),
-        Cell("cifar100_cnn", "pytorch", loader=Loader("tuned", pin_memory=False, cache=True), size="small"),
-    ],
-)
+@pytest.mark.parametrize("cell", [
+    Cell("imdb_lstm", "jax", kernel="scan", size="small", accumulate=4),
+    Cell("imdb_lstm", "pytorch", loader=Loader("workers", 2), kernel="cudnn"),
+    Cell("imdb_lstm", "jax", devices=2, size="small"),
+    Cell("imdb_lstm", "pytorch", loader=Loader("workers", 2), accumulate=2, devices=4, strategy="fsdp"),
+    Cell("cifar100_cnn", "pytorch", loader=Loader("tuned", pin_memory=False, cache=True), size="small"),
+])  # fmt: skip
 def test_settings_that_follow_the_loader_are_found_too(cell: Cell) -> None:
     assert parse_cell(cell.id) == cell
 
 
-@pytest.mark.parametrize(
-    ("text", "cell"),
-    [
-        ("cifar100_cnn-jax", Cell("cifar100_cnn", "jax")),
-        ("cifar100_cnn-jax-fp32-b32", Cell("cifar100_cnn", "jax", batch=32)),
-        ("imdb_lstm-tensorflow-bf16-b64-compile", Cell("imdb_lstm", "tensorflow", "bf16", 64, "compile")),
-    ],
-)
+@pytest.mark.parametrize(("text", "cell"), [
+    ("cifar100_cnn-jax", Cell("cifar100_cnn", "jax")),
+    ("cifar100_cnn-jax-fp32-b32", Cell("cifar100_cnn", "jax", batch=32)),
+    ("imdb_lstm-tensorflow-bf16-b64-compile", Cell("imdb_lstm", "tensorflow", "bf16", 64, "compile")),
+])  # fmt: skip
 def test_the_beginning_of_an_id_is_enough(text: str, cell: Cell) -> None:
     assert parse_cell(text) == cell
     assert cell.id.startswith(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("cifar10_cnn-jax", "unknown workload 'cifar10_cnn'; did you mean 'cifar100_cnn'?"),
-        ("cifar100_cnn", "names no framework; there are: cifar100_cnn-pytorch"),
-        ("cifar100_cnn-", "names no framework"),
-        ("cifar100_cnn-pytroch", "did you mean 'pytorch'?"),
-        ("cifar100_cnn-jax-fp23", "did you mean 'fp32'?"),
-        ("cifar100_cnn-jax-fp32-32", "batch is '32'; write b and a number, such as b32"),
-        ("cifar100_cnn-jax-fp32-bauto", "write b and a number"),
-        ("cifar100_cnn-jax-fp32-b32-compiled", "did you mean 'compile'?"),
-        ("imdb_lstm-jax-fp32-b32-compile-tuned-small-smal", "unknown setting 'smal'"),
-        ("imdb_lstm-jax-fp32-b32-compile-tuned-modern", "leave out -modern"),
-        ("", "unknown workload ''"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("cifar10_cnn-jax", "unknown workload 'cifar10_cnn'; did you mean 'cifar100_cnn'?"),
+    ("cifar100_cnn", "names no framework; there are: cifar100_cnn-pytorch"),
+    ("cifar100_cnn-", "names no framework"),
+    ("cifar100_cnn-pytroch", "did you mean 'pytorch'?"),
+    ("cifar100_cnn-jax-fp23", "did you mean 'fp32'?"),
+    ("cifar100_cnn-jax-fp32-32", "batch is '32'; write b and a number, such as b32"),
+    ("cifar100_cnn-jax-fp32-bauto", "write b and a number"),
+    ("cifar100_cnn-jax-fp32-b32-compiled", "did you mean 'compile'?"),
+    ("imdb_lstm-jax-fp32-b32-compile-tuned-small-smal", "unknown setting 'smal'"),
+    ("imdb_lstm-jax-fp32-b32-compile-tuned-modern", "leave out -modern"),
+    ("", "unknown workload ''"),
+])  # fmt: skip
 def test_a_wrong_id_says_what_is_wrong_with_it(text: str, words: str) -> None:
     with pytest.raises(ChoiceError) as refused:
         parse_cell(text)

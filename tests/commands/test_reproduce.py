@@ -53,13 +53,10 @@ def only(stored: dict[Cell, list[Record]], again: dict[Cell, list[Record]]) -> A
     return verdict
 
 
-@pytest.mark.parametrize(
-    ("speed", "margin", "kind"),
-    [
-        (1.0, 0.05, "reproduced"), (1.3, 0.05, "faster"), (0.7, 0.05, "slower"),
-        (1.05, 0.05, "inconclusive"), (1.0, 0.001, "inconclusive"), (1.3, 0.5, "reproduced"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("speed", "margin", "kind"), [
+    (1.0, 0.05, "reproduced"), (1.3, 0.05, "faster"), (0.7, 0.05, "slower"), (1.05, 0.05, "inconclusive"),
+    (1.0, 0.001, "inconclusive"), (1.3, 0.5, "reproduced"),
+])  # fmt: skip
 def test_on_the_same_machine_throughput_is_compared(speed: float, margin: float, kind: str) -> None:
     (verdict,) = judge(launched(), launched(speed=speed, first=4), margin).values()
     assert verdict.kind == kind
@@ -83,11 +80,6 @@ def test_single_launches_have_a_ratio_and_decide_nothing() -> None:
     cell = Cell("imdb_lstm", "jax")
     (row,) = verdict_grid({cell: verdict}, {cell: []}, {cell: []}).rows
     assert row[:4] == [cell.id, "1.000", NONE, "0/0"]
-
-
-@pytest.mark.parametrize("launches", ["0", "-1"])
-def test_a_number_of_launches_that_is_none_is_refused(result: Path, launches: str) -> None:
-    assert main([str(result), "--launches", launches]) == 2
 
 
 @pytest.mark.parametrize("field", ["data", "workload"])
@@ -164,12 +156,6 @@ def test_the_command_runs_the_cells_again_and_says_what_holds(
     monkeypatch.setenv("SLOW", json.dumps({"jax": 2.0}))
     assert main([str(result), "--device", "cpu", "-k", "jax", "--launches", "3"]) == 1
     assert "slower" in capsys.readouterr().out
-
-
-def test_a_typo_in_the_device_is_refused_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["smoke", "--device", "cdua"])
-    assert "argument --device: unknown device 'cdua'; did you mean 'cuda'? There are: auto" in capsys.readouterr().err
 
 
 def test_a_wait_for_the_stored_run_is_told(

@@ -57,30 +57,27 @@ def test_nothing_is_installed_unless_somebody_says_yes(answer: str, commands: Co
     assert commands
 
 
-@pytest.mark.parametrize(
-    "packages",
-    [
-        {"jax": "0.10.2", "-e": "/tmp/evil"},
-        {"jax": "0.10.2", "-e /tmp/evil": "1"},
-        {"jax": "0.10.2", "--find-links=http://example.org": "1"},
-        {"jax": "0.10.2", "torchevil": "1.0"},
-        {"jaxevil": "1.0"},
-        {"jax": "0.10.2", "torch": "2.13.0"},  # another framework's
-        {"jax": "0.10.2 --index-url=http://example.org"},
-        {"jax": "0.10.2;evil"},
-        {"jax": "@ file:///tmp/evil"},
-        {"jax": "*"},
-        {"jax": ["0.10.2"]},
-        {"jax": None},
-        {"jax[evil]": "0.10.2"},
-        {"jax ": "0.10.2"},
-        {"../jax": "0.10.2"},
-        {"numpy": "2.0"},
-        {"jax": "1" * 10_000 + "x"},
-        ["jax"],
-        {},
-    ],
-)
+@pytest.mark.parametrize("packages", [
+    {"jax": "0.10.2", "-e": "/tmp/evil"},
+    {"jax": "0.10.2", "-e /tmp/evil": "1"},
+    {"jax": "0.10.2", "--find-links=http://example.org": "1"},
+    {"jax": "0.10.2", "torchevil": "1.0"},
+    {"jaxevil": "1.0"},
+    {"jax": "0.10.2", "torch": "2.13.0"},
+    {"jax": "0.10.2 --index-url=http://example.org"},
+    {"jax": "0.10.2;evil"},
+    {"jax": "@ file:///tmp/evil"},
+    {"jax": "*"},
+    {"jax": ["0.10.2"]},
+    {"jax": None},
+    {"jax[evil]": "0.10.2"},
+    {"jax ": "0.10.2"},
+    {"../jax": "0.10.2"},
+    {"numpy": "2.0"},
+    {"jax": "1" * 10_000 + "x"},
+    ["jax"],
+    {},
+])  # fmt: skip
 def test_what_is_no_package_of_this_project_or_no_version_is_refused(
     packages: Any, commands: Commands, tmp_path: Path
 ) -> None:
@@ -131,15 +128,12 @@ def test_the_command_refuses_a_stored_file_that_names_an_option(
     assert not commands
 
 
-@pytest.mark.parametrize(
-    ("run", "words"),
-    [
-        ({"plan": {"min_window_s": 1.0, "evil": 1}}, "plan cannot be used: plan has unknown fields"),
-        ({"plan": {"min_window_s": "long"}}, "plan cannot be used: min_window_s is"),
-        ({"plan": {"windows": 10**9}}, "plan cannot be used: windows is"),
-        ({"plan": [1]}, "plan cannot be used"),
-    ],
-)
+@pytest.mark.parametrize(("run", "words"), [
+    ({"plan": {"min_window_s": 1.0, "evil": 1}}, "plan cannot be used: plan has unknown fields"),
+    ({"plan": {"min_window_s": "long"}}, "plan cannot be used: min_window_s is"),
+    ({"plan": {"windows": 10**9}}, "plan cannot be used: windows is"),
+    ({"plan": [1]}, "plan cannot be used"),
+])  # fmt: skip
 def test_a_stored_plan_that_is_none_is_refused_in_one_line(
     run: dict[str, Any], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

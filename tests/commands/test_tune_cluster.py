@@ -17,7 +17,7 @@ from suite.session import storage
 from suite.session.hosts.cluster import Cluster
 from suite.session.journal import read
 from suite.session.launches.machine import HostInfo, LaunchCallbacks
-from suite.tune import answer
+from suite.tune import show
 from suite.tune.__main__ import main
 from tests.tuning import Behaviour, Launcher, arguments, usual_rate
 
@@ -40,7 +40,7 @@ def searched(monkeypatch: pytest.MonkeyPatch, folder: Path, hosts: int, behave: 
     groups: list[Any] = [Fake(f"host{at}", Launcher(behave)) for at in range(hosts)]
     cluster = Cluster(pytest.fail, groups)  # type: ignore[arg-type] - none is lost
     monkeypatch.setattr(runs, "open_cluster", lambda *_: cluster)
-    monkeypatch.setattr(answer, "race_plot", lambda _: None)
+    monkeypatch.setattr(show, "race_plot", lambda _: None)
     monkeypatch.setattr(storage.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
     assert main(arguments(folder, "--on", "ray", *more)) == 0
     (journal,) = (folder / "journals").glob("*.jsonl")

@@ -177,26 +177,20 @@ def test_each_workload_has_a_race_and_its_part_of_the_budget(launcher: Launcher,
     assert [race["launches"] for race in races] == [20, 20]
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        (["--objective=joules/sample"], "joules/sample cannot be measured here: the run uses the CPU"),
-        (
-            ["--objective=cost", "--price-kwh=0.3"],
-            "cost with --price-kwh cannot be measured here: the run uses the CPU",
-        ),
-        (["--objective=cost"], "the cost of a million samples needs a price"),
-        (["--objective=sample/s"], "did you mean 'samples/s'?"),
-        (["--objective=seconds-to-accuracy"], "write the accuracy to reach"),
-        (["--objective=samples/s,memory,cost"], "give one, or two for their Pareto front"),
-        (["--within=memory=8"], "write a positive number with one of: KiB"),
-        (["--within=speed=8"], "unknown quantity 'speed'"),
-        (["--budget=soon"], "write a time or a number of launches"),
-        (["--batch=32", "--framework=jax", "--precision=fp32"], "there is only one cell"),
-        (["--matrix=accuracy"], "tune trains to the end by --objective"),
-        (["--resume=nosuch"], "no run nosuch"),
-    ],
-)
+@pytest.mark.parametrize(("more", "words"), [
+    (["--objective=joules/sample"], "joules/sample cannot be measured here: the run uses the CPU"),
+    (["--objective=cost", "--price-kwh=0.3"], "cost with --price-kwh cannot be measured here: the run uses the CPU"),
+    (["--objective=cost"], "the cost of a million samples needs a price"),
+    (["--objective=sample/s"], "did you mean 'samples/s'?"),
+    (["--objective=seconds-to-accuracy"], "write the accuracy to reach"),
+    (["--objective=samples/s,memory,cost"], "give one, or two for their Pareto front"),
+    (["--within=memory=8"], "write a positive number with one of: KiB"),
+    (["--within=speed=8"], "unknown quantity 'speed'"),
+    (["--budget=soon"], "write a time or a number of launches"),
+    (["--batch=32", "--framework=jax", "--precision=fp32"], "there is only one cell"),
+    (["--matrix=accuracy"], "tune trains to the end by --objective"),
+    (["--resume=nosuch"], "no run nosuch"),
+])  # fmt: skip
 def test_what_makes_no_sense_is_refused_in_one_line_before_any_launch(
     more: list[str], words: str, launcher: Launcher, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

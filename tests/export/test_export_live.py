@@ -20,9 +20,9 @@ import pytest
 
 from suite.export import live_server
 from suite.export.families import LIVE, PREFIX
-from suite.export.live import HOST, Live
+from suite.export.live import Live
 from suite.export.live_server import CONNECTIONS_MOST
-from suite.export.target import ExportError
+from suite.export.target import HOST, ExportError
 from suite.monitor.timeline import Sample
 from suite.plan.cell import Cell
 from tests import records

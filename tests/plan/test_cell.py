@@ -47,18 +47,10 @@ def test_a_cell_survives_json_and_serves_as_a_key(loader: Loader, size: str) -> 
     assert {cell: 1}[back] == 1
 
 
-@pytest.mark.parametrize(
-    ("setting", "choices"),
-    [
-        ("workload", WORKLOADS),
-        ("framework", FRAMEWORKS),
-        ("precision", PRECISIONS),
-        ("compile", COMPILES),
-        ("kernel", KERNELS),
-        ("size", SIZES),
-        ("loader", LOADERS),
-    ],
-)
+@pytest.mark.parametrize(("setting", "choices"), [
+    ("workload", WORKLOADS), ("framework", FRAMEWORKS), ("precision", PRECISIONS), ("compile", COMPILES),
+    ("kernel", KERNELS), ("size", SIZES), ("loader", LOADERS),
+])  # fmt: skip
 def test_an_unknown_setting_is_refused_in_one_line_that_lists_what_there_is(
     setting: str, choices: tuple[str, ...]
 ) -> None:
@@ -91,21 +83,18 @@ def test_workers_are_counted(workers: Any) -> None:
         Loader("workers", workers)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        None,
-        5,
-        [],
-        "cell",
-        {},
-        {"workload": "imdb_lstm"},
-        {"workload": ["imdb_lstm"], "framework": "jax"},
-        {"workload": "imdb_lstm", "framework": "jax", "loader": 5},
-        {"workload": "imdb_lstm", "framework": "jax", "loader": {"threads": 2}},
-        {"workload": "imdb_lstm", "framework": "jax", "momentum": 0.5},
-    ],
-)
+@pytest.mark.parametrize("data", [
+    None,
+    5,
+    [],
+    "cell",
+    {},
+    {"workload": "imdb_lstm"},
+    {"workload": ["imdb_lstm"], "framework": "jax"},
+    {"workload": "imdb_lstm", "framework": "jax", "loader": 5},
+    {"workload": "imdb_lstm", "framework": "jax", "loader": {"threads": 2}},
+    {"workload": "imdb_lstm", "framework": "jax", "momentum": 0.5},
+])  # fmt: skip
 def test_what_is_no_cell_is_refused_in_one_line(data: Any) -> None:
     with pytest.raises(CellError) as caught:
         Cell.from_json(data)
@@ -143,27 +132,5 @@ def test_devices_and_strategy_are_checked(settings: dict[str, Any], words: str) 
         Cell("imdb_lstm", "jax", **settings)
 
 
-def test_checkpointing_and_the_allocator_are_named_only_where_they_are_not_usual() -> None:
-    usual = Cell("cifar100_cnn", "jax", size="small")
-    assert not usual.to_json().keys() & {"checkpointing", "allocator"}
-    cell = usual.but(checkpointing="on", allocator="cudaMallocAsync")
-    assert cell.id == "cifar100_cnn-jax-fp32-b32-compile-tuned-checkpointing-cudaMallocAsync-small"
-    assert Cell.from_json(json.loads(json.dumps(cell.to_json()))) == cell
-    for setting in ({"checkpointing": "yes"}, {"allocator": "malloc"}):
-        with pytest.raises(CellError, match="unknown"):
-            usual.but(**setting)
-
-
 def test_a_batch_left_open_is_named_so() -> None:
     assert "-bauto-" in Cell("imdb_lstm", "jax", batch=AUTO).id
-
-
-def test_an_interface_is_part_of_the_id_and_of_the_json_and_the_own_loop_is_not() -> None:
-    native = Cell("imdb_lstm", "pytorch", size="small")
-    assert native.interface == "native"
-    assert "interface" not in native.to_json(), "as before there were any"
-    keras = native.but(interface="keras-fit")
-    assert keras.id == "imdb_lstm-pytorch-fp32-b32-eager-tuned-keras-fit-small"
-    assert Cell.from_json(json.loads(json.dumps(keras.to_json()))) == keras
-    with pytest.raises(CellError, match="unknown interface 'fabric'"):
-        native.but(interface="fabric")

@@ -7,8 +7,6 @@ import random
 
 import pytest
 
-from suite.bisect import __main__ as bisect
-from suite.doctor import __main__ as doctor
 from suite.plan.command import common
 from suite.plan.command.common import duration
 from suite.plan.objective import Budget, budget
@@ -56,11 +54,3 @@ def test_every_option_of_a_time_takes_it() -> None:
     assert all(each.others["type"] is duration for each in times)
     assert not [each for each in declared if each.others.get("metavar") == "S"]
     assert tune.parser().parse_args(["--max-time", "2m"]).max_time == 120
-
-
-def test_the_commands_refuse_one_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for module, arguments in ((doctor, ["--wait=soon"]), (bisect, ["x", "--good=1", "--bad=2", "--min-window=soon"])):
-        with pytest.raises(SystemExit, match=r"^2$"):
-            module.main(arguments)  # type: ignore[attr-defined]
-        (line,) = capsys.readouterr().err.splitlines()
-        assert "'soon' is no time" in line

@@ -10,17 +10,10 @@ from suite.plan.matrix import MatrixError
 from suite.plan.objective import KINDS, Budget, Question, budget, check, limit, needs_energy, objectives
 
 
-@pytest.mark.parametrize(
-    ("text", "amount"),
-    [
-        ("30min", Budget(seconds=1800.0)),
-        ("1.5h", Budget(seconds=5400.0)),
-        ("90s", Budget(seconds=90.0)),
-        ("90", Budget(seconds=90.0)),
-        ("200launches", Budget(launches=200)),
-        ("1 launch", Budget(launches=1)),
-    ],
-)
+@pytest.mark.parametrize(("text", "amount"), [
+    ("30min", Budget(seconds=1800.0)), ("1.5h", Budget(seconds=5400.0)), ("90s", Budget(seconds=90.0)),
+    ("90", Budget(seconds=90.0)), ("200launches", Budget(launches=200)), ("1 launch", Budget(launches=1)),
+])  # fmt: skip
 def test_a_budget_is_a_time_or_a_number_of_launches(text: str, amount: Budget) -> None:
     assert budget(text) == amount
 
@@ -49,17 +42,10 @@ def test_other_objectives_are_refused(text: str) -> None:
         objectives(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("memory=8GiB", 8 * 2**30),
-        ("memory=500MB", 5e8),
-        ("step-latency=20ms", 0.02),
-        ("step-latency=0.5", 0.5),
-        ("samples/s=1000", 1000.0),
-        ("joules/sample=30mJ", 0.03),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), [
+    ("memory=8GiB", 8 * 2**30), ("memory=500MB", 5e8), ("step-latency=20ms", 0.02), ("step-latency=0.5", 0.5),
+    ("samples/s=1000", 1000.0), ("joules/sample=30mJ", 0.03),
+])  # fmt: skip
 def test_a_limit_has_a_value_in_the_unit_of_its_quantity(text: str, value: float) -> None:
     assert limit(text).value == pytest.approx(value)
     assert str(limit(text)) == text

@@ -7,27 +7,22 @@ import pytest
 from tests.sessions import Suite, refused
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--benchmark-save", "suite"], "--benchmark-save took 'suite' for a name: put it last"),
-        (["suite", "--matrix=nix", "--benchmark-save"], "unknown matrix 'nix'; there are: smoke, gpu, cpu"),
-        (["suite", "--benchmark-only"], "--benchmark-only would skip every launch; leave it out, since `pytest suite`"),
-        (["suite", "--matrix", "accuracy", "--epochs=0"], "--epochs is 0; it must be at least 1"),
-        (
-            ["suite", "--matrix", "accuracy", "--target=86"],
-            "--target is 86; it is an accuracy of at most 1, or a test loss of at most 20",
-        ),
-        (["suite", "--launches=0"], "--launches is 0; it must be at least 1"),
-        (["suite", "--min-window=0"], "--min-window is 0; it must be more than 0 seconds and less than 86400"),
-        (["suite", "--min-window=86400"], "--min-window is 86400; it must be more than 0 seconds and less than 86400"),
-        (["suite", "--phases=train,infr"], "--phases: unknown phase 'infr'; did you mean 'infer'? There are: train"),
-        (["suite", "--phases=infer"], "--phases is 'infer'; every launch trains first: write train,infer"),
-        (["suite", "--matrix=accuracy", "--phases=train,infer"], "--phases is for timed steps; cells that train to"),
-        (["suite", "--profile-memory"], "--profile-memory adds to a profile; give --profile too"),
-        (["suite", "--max-time=0min"], "--max-time is 0; it must be more than 0 seconds"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["--benchmark-save", "suite"], "--benchmark-save took 'suite' for a name: put it last"),
+    (["suite", "--matrix=nix", "--benchmark-save"], "unknown matrix 'nix'; there are: smoke, gpu, cpu"),
+    (["suite", "--benchmark-only"], "--benchmark-only would skip every launch; leave it out, since `pytest suite`"),
+    (["suite", "--matrix", "accuracy", "--epochs=0"], "--epochs is 0; it must be at least 1"),
+    (["suite", "--matrix", "accuracy", "--target=86"],
+     "--target is 86; it is an accuracy of at most 1, or a test loss of at most 20"),
+    (["suite", "--launches=0"], "--launches is 0; it must be at least 1"),
+    (["suite", "--min-window=0"], "--min-window is 0; it must be more than 0 seconds and less than 86400"),
+    (["suite", "--min-window=86400"], "--min-window is 86400; it must be more than 0 seconds and less than 86400"),
+    (["suite", "--phases=train,infr"], "--phases: unknown phase 'infr'; did you mean 'infer'? There are: train"),
+    (["suite", "--phases=infer"], "--phases is 'infer'; every launch trains first: write train,infer"),
+    (["suite", "--matrix=accuracy", "--phases=train,infer"], "--phases is for timed steps; cells that train to"),
+    (["suite", "--profile-memory"], "--profile-memory adds to a profile; give --profile too"),
+    (["suite", "--max-time=0min"], "--max-time is 0; it must be more than 0 seconds"),
+])  # fmt: skip
 def test_wrong_options_are_refused_in_one_line(suite: Suite, arguments: list[str], words: str) -> None:
     refused(suite(*arguments), words)
 

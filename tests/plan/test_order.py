@@ -67,15 +67,12 @@ def test_an_order_that_was_changed_all_the_same_ends_the_run_in_one_line(suite: 
     assert not done.launched
 
 
-@pytest.mark.parametrize(
-    ("plugin", "option", "words"),
-    [
-        ("xdist", "-n2", "pytest-xdist runs launches side by side"),
-        ("xdist", "--dist=load", "pytest-xdist runs launches side by side"),
-        ("pytest_randomly", "--randomly-seed=7", "pytest-randomly reorders launches"),
-        ("pytest_rerunfailures", "--reruns=2", "repeats launches"),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "option", "words"), [
+    ("xdist", "-n2", "pytest-xdist runs launches side by side"),
+    ("xdist", "--dist=load", "pytest-xdist runs launches side by side"),
+    ("pytest_randomly", "--randomly-seed=7", "pytest-randomly reorders launches"),
+    ("pytest_rerunfailures", "--reruns=2", "repeats launches"),
+])  # fmt: skip
 def test_plugins_that_were_asked_to_break_the_blocks_are_refused(
     suite: Suite, plugin: str, option: str, words: str
 ) -> None:

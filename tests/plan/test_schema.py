@@ -50,48 +50,42 @@ def test_what_is_allowed_is_as_it_was() -> None:
     assert tree.leaves["x"].pairs[0].share == 0.5
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (5, "tree is 5: expected an object, got a whole number"),
-        ([], "tree: expected an object, got a list"),
-        ({}, "tree: object missing required field leaves"),
-        ({"leaves": None}, "leaves is None: expected an object, got null"),
-        ({"leaves": {"x": LEAF, "y": 5}}, "leaves.y is 5: expected an object, got a whole number"),
-        ({"leaves": {"x": LEAF, "y z": {}}}, "leaves['y z']: object missing required field pairs"),
-        ({"leaves": {"x": {"pairs": [[1, 1], [2, 1.5]]}}}, "leaves.x.pairs[1].share is 1.5: expected a number <= 1.0"),
-        ({"leaves": {"x": {"pairs": [[1, math.nan]]}}}, "leaves.x.pairs[0].share is nan: expected a number >= 0.0"),
-        ({"leaves": {}, "row": [{"pairs": [[True, 1]]}]}, "row[0].pairs[0].count is True: expected " + WHOLE),
-        ({"leaves": {"x": {"pairs": [[1]]}}}, "leaves.x.pairs[0]: expected a list of length 2, got 1"),
-        ({"leaves": {"x": {"pairs": 3 * [[1, 1]]}}}, "leaves.x: has 3 pairs"),
-        ({"leaves": {}, "row": [LEAF, LEAF | {"colour": "blue"}]}, "row[1].colour is 'blue'; there are: red, green"),
-        ({"leaves": {}, "first": {"pairs": "[]"}}, "first.pairs is '[]': expected a list, got text"),
-        ({"leaves": {}, "parts": {"b": 10**400}}, f"parts.b is 1{17 * '0'}...{19 * '0'}: number out of range"),
-        ({"leaves": {}, "bark": 1}, "tree has unknown fields ['bark']; it has first, free, leaves, parts, row"),
-        ({"leaves": {"y z": LEAF | {"a": 1}}}, "leaves['y z'] has unknown fields ['a']; it has colour, pairs"),
-        ({"leaves": {}, "first": LEAF | {"a": 1}}, "first has unknown fields ['a']; it has colour, pairs"),
-        ({"leaves": {}, "row": [LEAF, LEAF | {"a": 1}]}, "row[1] has unknown fields ['a']; it has colour, pairs"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("data", "message"), [
+    (5, "tree is 5: expected an object, got a whole number"),
+    ([], "tree: expected an object, got a list"),
+    ({}, "tree: object missing required field leaves"),
+    ({"leaves": None}, "leaves is None: expected an object, got null"),
+    ({"leaves": {"x": LEAF, "y": 5}}, "leaves.y is 5: expected an object, got a whole number"),
+    ({"leaves": {"x": LEAF, "y z": {}}}, "leaves['y z']: object missing required field pairs"),
+    ({"leaves": {"x": {"pairs": [[1, 1], [2, 1.5]]}}}, "leaves.x.pairs[1].share is 1.5: expected a number <= 1.0"),
+    ({"leaves": {"x": {"pairs": [[1, math.nan]]}}}, "leaves.x.pairs[0].share is nan: expected a number >= 0.0"),
+    ({"leaves": {}, "row": [{"pairs": [[True, 1]]}]}, "row[0].pairs[0].count is True: expected " + WHOLE),
+    ({"leaves": {"x": {"pairs": [[1]]}}}, "leaves.x.pairs[0]: expected a list of length 2, got 1"),
+    ({"leaves": {"x": {"pairs": 3 * [[1, 1]]}}}, "leaves.x: has 3 pairs"),
+    ({"leaves": {}, "row": [LEAF, LEAF | {"colour": "blue"}]}, "row[1].colour is 'blue'; there are: red, green"),
+    ({"leaves": {}, "first": {"pairs": "[]"}}, "first.pairs is '[]': expected a list, got text"),
+    ({"leaves": {}, "parts": {"b": 10**400}}, f"parts.b is 1{17 * '0'}...{19 * '0'}: number out of range"),
+    ({"leaves": {}, "bark": 1}, "tree has unknown fields ['bark']; it has first, free, leaves, parts, row"),
+    ({"leaves": {"y z": LEAF | {"a": 1}}}, "leaves['y z'] has unknown fields ['a']; it has colour, pairs"),
+    ({"leaves": {}, "first": LEAF | {"a": 1}}, "first has unknown fields ['a']; it has colour, pairs"),
+    ({"leaves": {}, "row": [LEAF, LEAF | {"a": 1}]}, "row[1] has unknown fields ['a']; it has colour, pairs"),
+])  # fmt: skip
 def test_what_is_refused_is_named_with_its_path_and_value(data: Any, message: str) -> None:
     with pytest.raises(SchemaError) as caught:
         decode(Tree, data)
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        {HOSTILE: 1, "leaves": {}},
-        {"leaves": {HOSTILE: 5}},
-        {"leaves": {HOSTILE: LEAF | {HOSTILE: 1}}},
-        {"leaves": {}, "first": LEAF | {"colour": HOSTILE}},
-        {"leaves": {}, "first": LEAF | {"colour": 10_000 * "x"}},
-        {"leaves": {}, "parts": {HOSTILE: HOSTILE}},
-        {"leaves": {}, "first": LEAF | {"colour": "\ud800"}},
-        {"leaves": {}, "\ud800": 1},
-    ],
-)
+@pytest.mark.parametrize("data", [
+    {HOSTILE: 1, "leaves": {}},
+    {"leaves": {HOSTILE: 5}},
+    {"leaves": {HOSTILE: LEAF | {HOSTILE: 1}}},
+    {"leaves": {}, "first": LEAF | {"colour": HOSTILE}},
+    {"leaves": {}, "first": LEAF | {"colour": 10_000 * "x"}},
+    {"leaves": {}, "parts": {HOSTILE: HOSTILE}},
+    {"leaves": {}, "first": LEAF | {"colour": "\ud800"}},
+    {"leaves": {}, "\ud800": 1},
+])  # fmt: skip
 def test_hostile_names_and_values_leave_one_short_line(data: Any) -> None:
     with pytest.raises(SchemaError) as caught:
         decode(Tree, data)

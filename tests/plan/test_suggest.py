@@ -9,26 +9,23 @@ from suite.catalog.suggest import nearest, unknown
 from suite.plan.cell import FRAMEWORKS, PRECISIONS, WORKLOADS
 
 
-@pytest.mark.parametrize(
-    ("value", "choices", "meant"),
-    [
-        ("pytroch", FRAMEWORKS, "pytorch"),
-        ("torch", FRAMEWORKS, "pytorch"),
-        ("TensorFlow", FRAMEWORKS, "tensorflow"),
-        ("bf-16", PRECISIONS, "bf16"),
-        ("imdb", WORKLOADS, "imdb_lstm"),
-        ("lstm", WORKLOADS, "imdb_lstm"),
-        ("cifar100-cnn", WORKLOADS, "cifar100_cnn"),
-        ("mxnet", FRAMEWORKS, ""),
-        ("gpu", DEVICES, "cuda"),
-        ("cuda:1", DEVICES, "cuda"),
-        ("tf", FRAMEWORKS, "tensorflow"),
-        ("BFloat16", PRECISIONS, "bf16"),
-        ("float32", PRECISIONS, "fp32"),
-        ("gpu", PRECISIONS, ""),
-        ("", FRAMEWORKS, ""),
-    ],
-)
+@pytest.mark.parametrize(("value", "choices", "meant"), [
+    ("pytroch", FRAMEWORKS, "pytorch"),
+    ("torch", FRAMEWORKS, "pytorch"),
+    ("TensorFlow", FRAMEWORKS, "tensorflow"),
+    ("bf-16", PRECISIONS, "bf16"),
+    ("imdb", WORKLOADS, "imdb_lstm"),
+    ("lstm", WORKLOADS, "imdb_lstm"),
+    ("cifar100-cnn", WORKLOADS, "cifar100_cnn"),
+    ("mxnet", FRAMEWORKS, ""),
+    ("gpu", DEVICES, "cuda"),
+    ("cuda:1", DEVICES, "cuda"),
+    ("tf", FRAMEWORKS, "tensorflow"),
+    ("BFloat16", PRECISIONS, "bf16"),
+    ("float32", PRECISIONS, "fp32"),
+    ("gpu", PRECISIONS, ""),
+    ("", FRAMEWORKS, ""),
+])  # fmt: skip
 def test_the_nearest_name_is_the_one_that_was_probably_meant(value: str, choices: Iterable[str], meant: str) -> None:
     assert nearest(value, choices) == meant
 

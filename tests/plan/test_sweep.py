@@ -163,18 +163,15 @@ def test_a_loader_comes_back_from_its_id(loader: Loader) -> None:
     assert Loader.from_id(loader.id) == loader
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("tunned", "unknown loader 'tunned'; did you mean 'tuned'?"),
-        ("workers", "loader 'workers' needs a number of workers; write w2 for two"),
-        ("tuned-pined", "loader 'tuned-pined': unknown setting 'pined'; did you mean 'pinned'?"),
-        ("w2-prefetch", "loader 'w2-prefetch': unknown setting 'prefetch'; did you mean 'prefetch4'?"),
-        ("w", "unknown loader 'w'; did you mean 'w2'?"),
-        ("tuned-prefetch4-prefetch8", "loader 'tuned-prefetch4-prefetch8' sets prefetch twice; leave out 'prefetch8'"),
-        ("w2-pinned-unpinned", "loader 'w2-pinned-unpinned' sets pin_memory twice; leave out 'unpinned' or the other"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("tunned", "unknown loader 'tunned'; did you mean 'tuned'?"),
+    ("workers", "loader 'workers' needs a number of workers; write w2 for two"),
+    ("tuned-pined", "loader 'tuned-pined': unknown setting 'pined'; did you mean 'pinned'?"),
+    ("w2-prefetch", "loader 'w2-prefetch': unknown setting 'prefetch'; did you mean 'prefetch4'?"),
+    ("w", "unknown loader 'w'; did you mean 'w2'?"),
+    ("tuned-prefetch4-prefetch8", "loader 'tuned-prefetch4-prefetch8' sets prefetch twice; leave out 'prefetch8'"),
+    ("w2-pinned-unpinned", "loader 'w2-pinned-unpinned' sets pin_memory twice; leave out 'unpinned' or the other"),
+])  # fmt: skip
 def test_what_is_no_loader_is_refused_with_the_way_out(text: str, words: str) -> None:
     with pytest.raises(CellError) as caught:
         Loader.from_id(text)

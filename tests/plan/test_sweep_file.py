@@ -73,30 +73,27 @@ def test_a_file_goes_with_other_matrices() -> None:
     assert set(matrix("smoke").cells) <= set(both.cells)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('presicion = "bf16"', "unknown key 'presicion'; did you mean 'precision'? There are: workload, framework"),
-        ("min_window = 1", "unknown key 'min_window'; did you mean 'min-window'?"),
-        ('framework = "pytroch"', "framework: unknown framework 'pytroch'; did you mean 'pytorch'?"),
-        ('loader = ["tunned"]', "unknown loader 'tunned'; did you mean 'tuned'?"),
-        ('matrix = "bath"', "unknown matrix 'bath'; did you mean 'batch'?"),
-        ('matrix = "other.toml"', "matrix names 'other.toml'; a TOML file can name no other one"),
-        ("precision = 16", "precision is 16; write text in quotes"),
-        ("batch = []", "batch is an empty list"),
-        ("batch = [1.5]", "batch is 1.5; write text in quotes"),
-        ("batch = true", "batch is True; write text in quotes"),
-        ("batch = 0", "batch is '0'; write a number of samples, or auto"),
-        ("launches = 0", "launches is 0; it must be a whole number of at least 1"),
-        ('launches = "6"', "launches is '6'; it must be a whole number"),
-        ("min-window = nan", "min-window is nan; it must be more than 0 seconds"),
-        ("min-window = 0", "min-window is 0; it must be more than 0 seconds and less than 86400"),
-        ("min-window = 86400", "min-window is 86400; it must be more than 0 seconds and less than 86400"),
-        ("min-window = true", "min-window is True; it must be a number of seconds"),
-        ('name = "a/b"', "name is 'a/b'; use letters, digits and"),
-        ("batch = ", "is not valid TOML: "),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ('presicion = "bf16"', "unknown key 'presicion'; did you mean 'precision'? There are: workload, framework"),
+    ("min_window = 1", "unknown key 'min_window'; did you mean 'min-window'?"),
+    ('framework = "pytroch"', "framework: unknown framework 'pytroch'; did you mean 'pytorch'?"),
+    ('loader = ["tunned"]', "unknown loader 'tunned'; did you mean 'tuned'?"),
+    ('matrix = "bath"', "unknown matrix 'bath'; did you mean 'batch'?"),
+    ('matrix = "other.toml"', "matrix names 'other.toml'; a TOML file can name no other one"),
+    ("precision = 16", "precision is 16; write text in quotes"),
+    ("batch = []", "batch is an empty list"),
+    ("batch = [1.5]", "batch is 1.5; write text in quotes"),
+    ("batch = true", "batch is True; write text in quotes"),
+    ("batch = 0", "batch is '0'; write a number of samples, or auto"),
+    ("launches = 0", "launches is 0; it must be a whole number of at least 1"),
+    ('launches = "6"', "launches is '6'; it must be a whole number"),
+    ("min-window = nan", "min-window is nan; it must be more than 0 seconds"),
+    ("min-window = 0", "min-window is 0; it must be more than 0 seconds and less than 86400"),
+    ("min-window = 86400", "min-window is 86400; it must be more than 0 seconds and less than 86400"),
+    ("min-window = true", "min-window is True; it must be a number of seconds"),
+    ('name = "a/b"', "name is 'a/b'; use letters, digits and"),
+    ("batch = ", "is not valid TOML: "),
+])  # fmt: skip
 def test_a_mistake_in_a_file_is_one_line_that_names_file_and_key(text: str, words: str) -> None:
     with pytest.raises(MatrixError) as caught:
         union_of_names([written(text)], gpu=False)
@@ -113,14 +110,11 @@ def test_a_file_that_is_not_there_is_named() -> None:
         union_of_names(["folder.toml"], gpu=False)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (f"batch = {2000 * '['}{2000 * ']'}", "has brackets within brackets too deep to read"),
-        (f"batch = {list(range(1, 1001))}\naccumulate = {list(range(1, 1001))}", "a run has at most 10,000"),
-        (f"name = '{'x' * (1 << 20)}'", "it has more than 1048576 bytes"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    (f"batch = {2000 * '['}{2000 * ']'}", "has brackets within brackets too deep to read"),
+    (f"batch = {list(range(1, 1001))}\naccumulate = {list(range(1, 1001))}", "a run has at most 10,000"),
+    (f"name = '{'x' * (1 << 20)}'", "it has more than 1048576 bytes"),
+])  # fmt: skip
 def test_a_file_that_grows_without_end_is_refused_in_one_line(text: str, words: str) -> None:
     with pytest.raises(MatrixError) as caught:
         union_of_names([written(text)], gpu=False)

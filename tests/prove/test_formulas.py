@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from suite.prove.arithmetic import ACTIVATIONS, convolution, dilate, pool, recurrent_states
-from suite.prove.case import Case, Place
 from suite.prove.causes import find_causes
 from suite.prove.formulas import inside
-from suite.prove.layers import Pair
+from suite.prove.layers import Case, Pair, Place
 from suite.prove.numbers import Given, Numbers
 
 DRAW = np.random.default_rng(0)
@@ -85,25 +84,18 @@ FEATURES, BATCH = 2, (0, 1)
 INSIDE = {
     "LayerNorm: epsilon": (WORDS, normalised(WORDS, FEATURES, 1e-5), normalised(WORDS, FEATURES, 1e-6), "epsilon"),
     "BatchNorm: epsilon": (WORDS, normalised(WORDS, BATCH, 1e-5), normalised(WORDS, BATCH, 1e-3), "epsilon"),
-    "RMSNorm: epsilon": (
-        WORDS, normalised(WORDS, FEATURES, 1e-6, centred=False), normalised(WORDS, FEATURES, 1e-5, centred=False),
-        "epsilon",
-    ),
-    "RMSNorm: centred": (
-        WORDS, normalised(WORDS, FEATURES, 1e-6, centred=False), normalised(WORDS, FEATURES, 1e-6), "centring"
-    ),
-    "LayerNorm: variance": (
-        WORDS, normalised(WORDS, FEATURES, 1e-5), normalised(WORDS, FEATURES, 1e-5, 1), "biased variance"
-    ),
-    "BatchNorm: in evaluation": (
-        WORDS, normalised(WORDS, BATCH, 1e-5), WORDS / np.sqrt(1 + 1e-5) * SCALE + SHIFT, "normalised axes"
-    ),
-    "convolution: stride 2": (
-        PICTURE, convolved(KERNEL, 2), convolved(KERNEL, 2, (0, 2)), '"same" padding with stride 2'
-    ),
-    "convolution: height and width": (
-        PICTURE, convolved(KERNEL), convolved(KERNEL.transpose(1, 0, 2, 3)), "layout of a kernel"
-    ),
+    "RMSNorm: epsilon": (WORDS, normalised(WORDS, FEATURES, 1e-6, centred=False),
+        normalised(WORDS, FEATURES, 1e-5, centred=False), "epsilon"),
+    "RMSNorm: centred": (WORDS, normalised(WORDS, FEATURES, 1e-6, centred=False), normalised(WORDS, FEATURES, 1e-6),
+        "centring"),
+    "LayerNorm: variance": (WORDS, normalised(WORDS, FEATURES, 1e-5), normalised(WORDS, FEATURES, 1e-5, 1),
+        "biased variance"),
+    "BatchNorm: in evaluation": (WORDS, normalised(WORDS, BATCH, 1e-5), WORDS / np.sqrt(1 + 1e-5) * SCALE + SHIFT,
+        "normalised axes"),
+    "convolution: stride 2": (PICTURE, convolved(KERNEL, 2), convolved(KERNEL, 2, (0, 2)),
+        '"same" padding with stride 2'),
+    "convolution: height and width": (PICTURE, convolved(KERNEL), convolved(KERNEL.transpose(1, 0, 2, 3)),
+        "layout of a kernel"),
     "convolution: no bias": (PICTURE, convolved(KERNEL), convolved(KERNEL, bias=0), "bias missing"),
     "transposed: alignment": (PICTURE, transposed(UP, (1, 2)), transposed(UP, (2, 1)), "alignment"),
     "transposed: mirrored": (PICTURE, transposed(UP, (1, 2)), transposed(UP[::-1, ::-1], (1, 2)), "layout of a kernel"),
@@ -143,18 +135,15 @@ def pooled(kind: str, size: int, stride: int, *padding: int) -> Any:
     return pool(np.maximum(PICTURE, 0), kind, size, stride, (padding[0], padding[1]))
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "cause"),
-    [
-        (pooled("maximum", 3, 2, 1, 1), pooled("maximum", 3, 2, 0, 2), "pooling"),
-        (pooled("maximum", 3, 2, 0, 0), pooled("maximum", 2, 2, 0, 0), "pooling"),
-        (pooled("mean", 3, 2, 1, 1), pooled("mean without the padding", 3, 2, 1, 1), "pooling"),
-        (np.maximum(PICTURE, 0), np.clip(PICTURE, 0, 0.5), ""),
-        (np.maximum(4 * PICTURE, 0), np.clip(4 * PICTURE, 0, 6), "activation"),
-        (ACTIVATIONS[TANGENT](PICTURE), ACTIVATIONS["GELU by the error function"](PICTURE), "form of GELU"),
-        (PICTURE.reshape(8, -1), PICTURE.transpose(0, 3, 1, 2).reshape(8, -1), "order of a flattened input"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("right", "wrong", "cause"), [
+    (pooled("maximum", 3, 2, 1, 1), pooled("maximum", 3, 2, 0, 2), "pooling"),
+    (pooled("maximum", 3, 2, 0, 0), pooled("maximum", 2, 2, 0, 0), "pooling"),
+    (pooled("mean", 3, 2, 1, 1), pooled("mean without the padding", 3, 2, 1, 1), "pooling"),
+    (np.maximum(PICTURE, 0), np.clip(PICTURE, 0, 0.5), ""),
+    (np.maximum(4 * PICTURE, 0), np.clip(4 * PICTURE, 0, 6), "activation"),
+    (ACTIVATIONS[TANGENT](PICTURE), ACTIVATIONS["GELU by the error function"](PICTURE), "form of GELU"),
+    (PICTURE.reshape(8, -1), PICTURE.transpose(0, 3, 1, 2).reshape(8, -1), "order of a flattened input"),
+])  # fmt: skip
 def test_what_stands_between_layers(right: Any, wrong: Any, cause: str) -> None:
     before = 4 * PICTURE if cause == "activation" else PICTURE
     assert between(before, right, wrong) == ([cause] if cause else [])
@@ -194,15 +183,12 @@ def entropy(logits: Any, smoothing: float = 0.0) -> float:
     return float(-((1 - smoothing) * logs[np.arange(8), LABELS] + smoothing * logs.mean(1)).mean())
 
 
-@pytest.mark.parametrize(
-    ("change", "cause"),
-    [
-        (lambda logits: entropy(logits, 0.1), "label smoothing"),
-        (lambda logits: 8 * entropy(logits), "sum for mean"),
-        (lambda logits: entropy(np.exp(logits) / np.exp(logits).sum(1, keepdims=True)), "softmax twice"),
-        (lambda logits: 1.2345678 * entropy(logits), ""),
-    ],
-)
+@pytest.mark.parametrize(("change", "cause"), [
+    (lambda logits: entropy(logits, 0.1), "label smoothing"),
+    (lambda logits: 8 * entropy(logits), "sum for mean"),
+    (lambda logits: entropy(np.exp(logits) / np.exp(logits).sum(1, keepdims=True)), "softmax twice"),
+    (lambda logits: 1.2345678 * entropy(logits), ""),
+])  # fmt: skip
 def test_a_loss_that_is_another(change: Any, cause: str) -> None:
     logits = np.random.default_rng(1).standard_normal((8, 4))
     arrays = [{"logits": logits, "loss": np.array(loss)} for loss in (entropy(logits), change(logits))]

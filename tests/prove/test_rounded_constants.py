@@ -121,16 +121,12 @@ SOFTMAX = 'name="logits", activation="softmax"'
 
 @pytest.mark.slow
 @needs_frameworks("pytorch")
-@pytest.mark.parametrize(
-    ("file", "old", "new", "place", "cause"),
-    [
-        ("pytorch", "def build(", "def build(", "", ""),
-        ("pytorch", "def build(", DOUBLED, "loss", ""),
-        ("tensorflow", '="relu"', '="tanh"', "between layer hidden and layer logits", "activation"),
-        ("tensorflow", 'name="logits"', SOFTMAX, "logits, after layer logits", "activation"),
-    ],
-    ids=["as-it-is", "loss-doubled", "another-activation", "softmax-at-the-end"],
-)
+@pytest.mark.parametrize(("file", "old", "new", "place", "cause"), [
+    ("pytorch", "def build(", "def build(", "", ""),
+    ("pytorch", "def build(", DOUBLED, "loss", ""),
+    ("tensorflow", '="relu"', '="tanh"', "between layer hidden and layer logits", "activation"),
+    ("tensorflow", 'name="logits"', SOFTMAX, "logits, after layer logits", "activation"),
+], ids=["as-it-is", "loss-doubled", "another-activation", "softmax-at-the-end"])  # fmt: skip
 def test_no_layer_of_the_template_is_blamed_for_its_activation(
     file: str, old: str, new: str, place: str, cause: str, folder: Path
 ) -> None:
@@ -147,21 +143,15 @@ def test_no_layer_of_the_template_is_blamed_for_its_activation(
     assert cause in lines[1]
 
 
-@pytest.mark.parametrize(
-    ("framework", "old", "new", "words"),
-    [
-        ("tensorflow", '"hidden/kernel", (self.features, self.hidden)', '"hidden/kernel", (self.hidden, self.features)',
-         "tensor hidden/kernel, (32, 20) in the spec: defaults/keras.py line"),
-        ("tensorflow", '"hidden/bias"', '"hidden/shift"',
-         "tensor hidden/bias, which the spec does not have: defaults/keras.py line"),
-        pytest.param(
-            "pytorch", '"hidden/kernel", (self.features, self.hidden)', '"hidden/kernel", (self.hidden, self.features)',
-            "tensor hidden/kernel, (32, 20) in the spec: defaults/pytorch.py line",
-            marks=pytest.mark.slow,
-        ),
-    ],
-    ids=["shape", "name", "shape-pytorch"],
-)  # fmt: skip
+@pytest.mark.parametrize(("framework", "old", "new", "words"), [
+    ("tensorflow", '"hidden/kernel", (self.features, self.hidden)', '"hidden/kernel", (self.hidden, self.features)',
+     "tensor hidden/kernel, (32, 20) in the spec: defaults/keras.py line"),
+    ("tensorflow", '"hidden/bias"', '"hidden/shift"',
+     "tensor hidden/bias, which the spec does not have: defaults/keras.py line"),
+    pytest.param("pytorch", '"hidden/kernel", (self.features, self.hidden)',
+        '"hidden/kernel", (self.hidden, self.features)',
+        "tensor hidden/kernel, (32, 20) in the spec: defaults/pytorch.py line", marks=pytest.mark.slow),
+], ids=["shape", "name", "shape-pytorch"])  # fmt: skip
 def test_an_error_on_the_way_in_is_one_line(framework: str, old: str, new: str, words: str, folder: Path) -> None:
     """It names tensor, file and line, and prints no tensor."""
     replace(folder / "spec.py", old, new)

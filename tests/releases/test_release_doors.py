@@ -19,17 +19,13 @@ def quiet(_: str) -> None:
     """Nothing."""
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "# CPython 3.13\x1b[2J\njax==1.0 --hash=sha256:" + "a" * 64 + "\n",
-        "# CPython 3.13\x85\njax==1.0 --hash=sha256:" + "a" * 64 + "\n",
-        "# CPython 3.13\njax==1.0 --hash=sha256:" + "a" * 64 + "\n" * 600 + "\x1b[2J\n",
-        "# CPython 3.13\n" + ("jax==1.0 --hash=sha256:" + "a" * 64 + "\n") * 501,
-        "# CPython 3.13\njax==1.0\x1b --hash=sha256:" + "a" * 64 + "\n",
-    ],
-    ids=range(5),
-)
+@pytest.mark.parametrize("text", [
+    "# CPython 3.13\x1b[2J\njax==1.0 --hash=sha256:" + "a" * 64 + "\n",
+    "# CPython 3.13\x85\njax==1.0 --hash=sha256:" + "a" * 64 + "\n",
+    "# CPython 3.13\njax==1.0 --hash=sha256:" + "a" * 64 + "\n" * 600 + "\x1b[2J\n",
+    "# CPython 3.13\n" + ("jax==1.0 --hash=sha256:" + "a" * 64 + "\n") * 501,
+    "# CPython 3.13\njax==1.0\x1b --hash=sha256:" + "a" * 64 + "\n",
+], ids=range(5))  # fmt: skip
 def test_a_lock_that_controls_a_terminal_is_none(text: str, tool: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build("jax", "0.9.2", quiet)
     (tool / "jax-0.9.2" / LOCK_FILE).write_text(text)

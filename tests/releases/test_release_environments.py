@@ -132,19 +132,14 @@ def test_a_kill_in_the_middle_leaves_nothing_half(word: str, tool: Path, monkeyp
     assert left(tool) == {"jax-0.9.2"}, "the next one takes away what was left"
 
 
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        ("error: Failed to fetch: https://x/simple/jax/", "the package index does not answer"),
-        ("OSError: [Errno 28] No space left on device", "the disk is full; free some, or name another folder"),
-        (
-            "error: No solution found when resolving\n  cause: there is no version of jax==0.9.2",
-            "no version of jax==0.9.2. `python -m suite.releases jax` lists what fits",
-        ),
-        ("Traceback\nboom", "jax 0.9.2: boom"),
-        ("", "it said nothing"),
-    ],
-)
+@pytest.mark.parametrize(("said", "words"), [
+    ("error: Failed to fetch: https://x/simple/jax/", "the package index does not answer"),
+    ("OSError: [Errno 28] No space left on device", "the disk is full; free some, or name another folder"),
+    ("error: No solution found when resolving\n  cause: there is no version of jax==0.9.2",
+     "no version of jax==0.9.2. `python -m suite.releases jax` lists what fits"),
+    ("Traceback\nboom", "jax 0.9.2: boom"),
+    ("", "it said nothing"),
+])  # fmt: skip
 def test_what_goes_wrong_is_one_line_and_leaves_nothing(
     said: str, words: str, tool: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

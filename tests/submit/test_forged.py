@@ -12,8 +12,7 @@ from suite.plan.measuring import SEQUENTIAL
 from suite.record.bundle import read
 from suite.submit.contents import Contents
 from suite.verify.evidence import check_plan
-from suite.verify.fields import look_up
-from suite.verify.known import EVIDENCE
+from suite.verify.known import EVIDENCE, look_up
 from suite.verify.rule import FAILED, PASSED, WARNING, Submission
 from tests.published import RUNS
 from tests.submit import tampering

@@ -69,26 +69,22 @@ def test_the_longest_name_of_a_bundle_is_taken(tmp_path: Path) -> None:
     assert take(tmp_path, {f"results/submitted/{name_of(longest)}": b"content"}) == (0, b"content")
 
 
-@pytest.mark.parametrize(
-    "files",
-    [
-        {**GOOD, "results/submitted/card-2.bundle": b"b"},
-        {**GOOD, "suite/__init__.py": b"b"},
-        {**GOOD, ".github/workflows/submitted.yml": b"b"},
-        {"README.md": b"changed"},
-        {"results/submitted/there.bundle": b"changed"},
-        {"results/submitted/card.zip": b"b"},
-        {"results/submitted/deeper/card.bundle": b"b"},
-        {"results/submitted/$(touch pwned).bundle": b"b"},
-        {"results/submitted/a\nb.bundle": b"b"},
-        {f"results/submitted/{'a' * 300}.bundle": b"b"},
-        {f"results/submitted/{'a' * 121}.bundle": b"b"},
-        {"results/submitted/THERE.bundle": b"b"},
-        {"results/submitted/nul.bundle": b"b"},
-        {"results/submitted/large.bundle": b"0" * (LARGEST + 1)},
-    ],
-    ids=range(14),
-)
+@pytest.mark.parametrize("files", [
+    {**GOOD, "results/submitted/card-2.bundle": b"b"},
+    {**GOOD, "suite/__init__.py": b"b"},
+    {**GOOD, ".github/workflows/submitted.yml": b"b"},
+    {"README.md": b"changed"},
+    {"results/submitted/there.bundle": b"changed"},
+    {"results/submitted/card.zip": b"b"},
+    {"results/submitted/deeper/card.bundle": b"b"},
+    {"results/submitted/$(touch pwned).bundle": b"b"},
+    {"results/submitted/a\nb.bundle": b"b"},
+    {f"results/submitted/{'a' * 300}.bundle": b"b"},
+    {f"results/submitted/{'a' * 121}.bundle": b"b"},
+    {"results/submitted/THERE.bundle": b"b"},
+    {"results/submitted/nul.bundle": b"b"},
+    {"results/submitted/large.bundle": b"0" * (LARGEST + 1)},
+], ids=range(14))  # fmt: skip
 def test_anything_else_is_refused(files: dict[str, bytes], tmp_path: Path) -> None:
     status, taken = take(tmp_path, files)
     assert status != 0

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from framework_training_suite import CommandError
+from workloads.data.files import DataError as DataError  # noqa: PLC0414 - imported from here
 
 Array = NDArray[Any]
 
@@ -17,10 +17,6 @@ KINDS = ("real", "synthetic")
 
 #: What a batch is made of: cropped and mirrored images, the last tokens of each row, or samples as they are.
 FORMS = ("images", "tokens", "plain")
-
-
-class DataError(CommandError, RuntimeError):
-    """Data that is missing, broken or not what it claims to be; one line that names the way out."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ import stat
 from functools import cache
 from pathlib import Path
 
+from framework_training_suite import CommandError
+
 KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a FIFO",
@@ -21,6 +23,10 @@ KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+class DataError(CommandError, RuntimeError):
+    """Data that is missing, broken or not what it claims to be; one line that names the way out."""
 
 
 def regular(path: str, flags: int) -> int:

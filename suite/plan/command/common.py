@@ -20,7 +20,8 @@ from framework_training_suite import entry
 from suite.catalog import devices, phases
 from suite.catalog.settings import SETTINGS
 from suite.catalog.suggest import unknown
-from suite.plan.matrix import MatrixError
+from suite.plan.cell import FRAMEWORKS, SIZES
+from suite.plan.matrix import STUDIED, MatrixError
 from suite.plan.measuring import LONGEST_S, LONGEST_TRAINING_S, WHOLE_BLOCKS
 from suite.plan.measuring import PHASES as DEFAULT_PHASES
 from suite.plan.settings.strategies import TRUSTED
@@ -146,6 +147,10 @@ PROFILE_CODE = option(
     "--profile-code", action="store_true",
     help="with --profile, keep what the compiler made: XLA's optimised HLO, torch.compile's code and graph breaks",
 )  # fmt: skip
+#: What the suite's checks of itself measure.
+WORKLOAD = option("--workload", choices=STUDIED, action="append", help="default: all; may be repeated")
+FRAMEWORK = option("--framework", choices=FRAMEWORKS, action="append", help="default: all; may be repeated")
+SIZE = option("--size", choices=SIZES, default="full", help="of the workloads (default: full)")
 JOURNAL_FOLDER = option("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")
 
 

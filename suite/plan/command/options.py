@@ -14,30 +14,8 @@ from suite.catalog.settings import SETTINGS
 from suite.catalog.suggest import unknown
 from suite.plan.blocks import shard
 from suite.plan.cell import AUTO, Cell
-from suite.plan.command.common import (
-    DATA,
-    DATA_DIR,
-    DEVICE,
-    EPOCHS,
-    JOURNAL_FOLDER,
-    LAUNCHES,
-    LOCAL,
-    MAX_TIME,
-    MEMORY_LIMIT,
-    MIN_WINDOW,
-    PHASES,
-    PROFILE_CODE,
-    PROFILE_MEMORY,
-    RESUME,
-    SEED,
-    TRUSTED_NETWORK,
-    WAIT_IDLE,
-    WORKLOADS,
-    Option,
-    action,
-    check_numbers,
-)  # fmt: skip
-from suite.plan.command.common import add as add_options
+from suite.plan.command import common
+from suite.plan.command.common import LOCAL, Option, action, check_numbers, option
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, Plan
 from suite.plan.objective import budget
@@ -72,45 +50,38 @@ training benchmarks (pytest suite)
 options of the suite"""
 
 
+#: The options that `pytest suite` alone has, and the shared ones, in the order of its help; others follow.
+OPTIONS = (
+    option("--matrix", metavar="LIST", action="append",
+           help=f"cells to measure, one or more of: {', '.join(MATRICES)}; path/to/sweep.toml; "
+           "path/to/file.py:function (default: smoke on a CPU, gpu on a GPU)"),
+    *(option(f"--{axis}", metavar="LIST", help=SETTINGS[axis].help, action=action(axis)) for axis in AXES),
+    common.WORKLOADS.but(help=f"{common.WORKLOADS.help}. Without --workload, only what is in there is measured"),
+    common.LAUNCHES,
+    option("--no-control", action="store_true",
+           help=f"leave out the A/A control: from {LEAST_TESTED} launches on, the cells of one framework (PyTorch if "
+           "it is measured) run twice, which shows how much noise alone changes a ratio"),
+    option("--budget", metavar="TIME",
+           help="measure until all is decided, or for so long, such as 10min: the run is looked at after each block "
+           f"from the {FIRST_LOOK}th to the {LAST_LOOK}th, and cells that are decided leave it (default: that of the "
+           "matrix, if it has one; else, and with --launches, the launches are fixed)"),
+    common.MIN_WINDOW, common.PHASES, common.MAX_TIME, common.EPOCHS,
+    option("--target", type=float, metavar="A",
+           help="test accuracy to which they are timed; above 1, a test loss (default: that of the recipe)"),
+    common.MEMORY_LIMIT, common.SEED, common.DATA, common.DATA_DIR, common.DEVICE, common.TRUSTED_NETWORK,
+    option("--shard", metavar="I/N",
+           help="measure part I of N, to share a run between N machines; suite.compare merges their files"),
+    common.RESUME, common.WAIT_IDLE,
+    option("--profile", action="store_true",
+           help="profile some steps of each launch after its timed windows; suite.compare --why then says where time "
+           "goes"),
+    common.PROFILE_MEMORY, common.PROFILE_CODE,
+)  # fmt: skip
+
+
 def add(parser: pytest.Parser, *more: Option) -> None:
     """Add the suite's options, in a group of their own; ``more`` are those of other rooms."""
-    group = parser.getgroup("suite", HEADING)
-    group.addoption(
-        "--matrix", metavar="LIST", action="append",
-        help=f"cells to measure, one or more of: {', '.join(MATRICES)}; path/to/sweep.toml; path/to/file.py:function "
-        "(default: smoke on a CPU, gpu on a GPU)",
-    )  # fmt: skip
-    for axis in AXES:
-        group.addoption(f"--{axis}", metavar="LIST", help=SETTINGS[axis].help, action=action(axis))
-    workloads = WORKLOADS.but(help=f"{WORKLOADS.help}. Without --workload, only what is in there is measured")
-    add_options(group.addoption, workloads, LAUNCHES)
-    group.addoption(
-        "--no-control", action="store_true",
-        help=f"leave out the A/A control: from {LEAST_TESTED} launches on, the cells of one framework (PyTorch if it "
-        "is measured) run twice, which shows how much noise alone changes a ratio",
-    )  # fmt: skip
-    group.addoption(
-        "--budget", metavar="TIME",
-        help="measure until all is decided, or for so long, such as 10min: the run is looked at after each block "
-        f"from the {FIRST_LOOK}th to the {LAST_LOOK}th, and cells that are decided leave it (default: that of the "
-        "matrix, if it has one; else, and with --launches, the launches are fixed)",
-    )  # fmt: skip
-    add_options(group.addoption, MIN_WINDOW, PHASES, MAX_TIME, EPOCHS)
-    group.addoption(
-        "--target", type=float, metavar="A",
-        help="test accuracy to which they are timed; above 1, a test loss (default: that of the recipe)",
-    )  # fmt: skip
-    add_options(group.addoption, MEMORY_LIMIT, SEED, DATA, DATA_DIR, DEVICE, TRUSTED_NETWORK)
-    group.addoption(
-        "--shard", metavar="I/N",
-        help="measure part I of N, to share a run between N machines; suite.compare merges their files",
-    )  # fmt: skip
-    add_options(group.addoption, RESUME, WAIT_IDLE)
-    group.addoption(
-        "--profile", action="store_true",
-        help="profile some steps of each launch after its timed windows; suite.compare --why then says where time goes",
-    )  # fmt: skip
-    add_options(group.addoption, PROFILE_MEMORY, PROFILE_CODE, *more, JOURNAL_FOLDER)
+    common.add(parser.getgroup("suite", HEADING).addoption, *OPTIONS, *more, common.JOURNAL_FOLDER)
 
 
 def names(parser: pytest.Parser) -> list[str]:
@@ -193,9 +164,9 @@ def _budget_s(config: pytest.Config, chosen: Matrix, cells: Sequence[Cell]) -> f
 
 
 def _check_numbers(config: pytest.Config) -> None:
-    for option in ("memory", "code"):
-        if config.getoption(f"profile_{option}") and not config.getoption("profile"):
-            raise MatrixError(f"--profile-{option} adds to a profile; give --profile too")
+    for part in ("memory", "code"):
+        if config.getoption(f"profile_{part}") and not config.getoption("profile"):
+            raise MatrixError(f"--profile-{part} adds to a profile; give --profile too")
     check_numbers(config.option)
     target = config.getoption("target")
     if target is not None and not 0 < target <= TARGET_MOST:

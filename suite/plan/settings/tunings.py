@@ -67,7 +67,6 @@ def lacking(cell: Cell) -> str:
 
 
 def _why_no_huge_pages() -> str:
-    """Why this process cannot have huge pages by glibc; empty if it can."""
     name, version = libc_ver()
     if name != "glibc" or tuple(map(int, version.split(".")[:2])) < GLIBC_WITH_HUGE_PAGES:
         return f"huge pages need glibc 2.35 or newer; this is {name or 'another C library'} {version}".rstrip()

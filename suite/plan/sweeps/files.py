@@ -45,7 +45,6 @@ def union_of_names(texts: Sequence[str], gpu: bool) -> Matrix:
 
 
 def _split(text: str) -> Iterable[str]:
-    """The names in a comma list; a file's path may have commas in it."""
     if text.endswith(".toml") and Path(text).is_file():
         return [text]
     names = [name.strip() for name in text.split(",")]
@@ -105,12 +104,10 @@ def _rest(data: dict[str, Any], matrix: Matrix, path: Path) -> dict[str, Any]:
 
 
 def _name_of(path: Path) -> str:
-    """The name of a file without one: that of the file, with a hyphen for what a name cannot have."""
     return re.sub(r"[^\w.+-]+", "-", path.stem).strip("-")[:NAME_LONGEST] or "sweep"
 
 
 def _values(axis: str, value: Any) -> list[str]:
-    """The values of an axis as text: the file has one value or a list of them."""
     numbers = isinstance(SETTINGS[axis], Count)
     return [str(each) if numbers and type(each) is int else _text(axis, each) for each in _list(axis, value)]
 
@@ -143,11 +140,12 @@ def read_function(name: str) -> Matrix:
         returned: Any = getattr(module, function)()
     except FAULTS as error:
         raise MatrixError(f"{name}: {describe_fault(error, path)}") from error
-    if not isinstance(returned, Matrix):
+    made = returned
+    if not isinstance(made, Matrix):
         if not isinstance(returned, (list, tuple)) or not all(isinstance(cell, Cell) for cell in returned):
             kind = type(returned).__name__
             raise MatrixError(f"{name} returned {kind}; it must return a Matrix or a list of cells")
-        returned = Matrix(function, tuple(dict.fromkeys(returned)))
-    if not returned.cells:
+        made = Matrix(function, tuple(dict.fromkeys(returned)))
+    if not made.cells:
         raise MatrixError(f"{name} has no cells; return at least one")
-    return returned
+    return made

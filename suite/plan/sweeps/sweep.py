@@ -111,7 +111,6 @@ def spell_value(axis: str, value: Any) -> str:
 
 
 def _select(cells: Iterable[Cell], axis: str, value: str) -> list[Cell]:
-    """The cells with this workload or framework; without any, those of the others in its place."""
     cells = list(cells)
     return [cell for cell in cells if getattr(cell, axis) == value] or [_in_place(cell, axis, value) for cell in cells]
 
@@ -124,13 +123,11 @@ def _in_place(cell: Cell, axis: str, value: str) -> Cell:
 
 
 def _kernels(workload: str, kernels: Sequence[str]) -> list[str]:
-    """Those of these kernels that a workload has."""
     own = read_declaration(workload).kernels
     return [kernel for kernel in kernels if kernel in ("auto", *own)] if own else []
 
 
 def _values_for(cell: Cell, axis: str, values: Sequence[Any]) -> Sequence[Any]:
-    """The values of an axis that a cell takes."""
     if axis == "kernel":
         return _kernels(cell.workload, values) or (cell.kernel,)
     if axis == "compile":
@@ -173,6 +170,5 @@ def _label(axis: str, value: Any) -> str:
 
 
 def _is_written(cell: Cell) -> bool:
-    """Whether the cell's workload, from outside, has a file for its framework."""
     known = registry.frameworks_of(cell.workload)
     return cell.framework in known or registry.has_file(cell.workload, f"{cell.framework}.py")

@@ -1,1 +1,1 @@
-"""Formulas of what a model has, by where two sides differ. Each gets a `suite.prove.case.Case`."""
+"""Formulas of what a model has, by where two sides differ. Each gets a `suite.prove.layers.Case`."""

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from suite.prove.arithmetic import softmax
-from suite.prove.case import Case
-from suite.prove.layers import Layer
+from suite.prove.layers import Case, Layer
 from suite.prove.numbers import distance
 from suite.prove.search import EXPLAINED, Formula
 from workloads.data.dataset import Array

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from suite.prove.arithmetic import ACTIVATIONS, Function, poolings
-from suite.prove.case import Case
-from suite.prove.layers import Layer
+from suite.prove.layers import Case, Layer
 from suite.prove.numbers import TOLERANCE, distance
 from suite.prove.search import Change, Formula, closeness
 from workloads.data.dataset import Array

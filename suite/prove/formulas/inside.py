@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from suite.prove.arithmetic import ACTIVATIONS, STRIDES, convolution, dilate, geometries, recurrent_states, sigmoid
-from suite.prove.case import Case
-from suite.prove.layers import Layer
+from suite.prove.layers import Case, Layer
 from suite.prove.numbers import same
 from suite.prove.search import Formula
 from workloads.data.dataset import Array

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from suite.prove.arithmetic import softmax
-from suite.prove.case import Case
+from suite.prove.layers import Case
 from suite.prove.numbers import distance
 from suite.prove.search import EXPLAINED, Change, Formula
 from workloads.data.dataset import Array

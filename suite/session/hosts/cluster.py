@@ -17,7 +17,7 @@ from suite.session.hosts.remote import HostLostError, Remote
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.machine import code_digest
 from suite.session.launches.settings import Settings
-from workloads.data.dataset import DataError
+from workloads.data.files import DataError
 
 #: How long a cluster may take to notice that a node is gone, in seconds.
 NOTICE_S = 3.0

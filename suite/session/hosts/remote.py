@@ -27,7 +27,7 @@ from suite.record.text import clean
 from suite.session.launches import logs
 from suite.session.launches.launch import ROOT, LaunchError
 from suite.session.launches.machine import HostInfo, LaunchCallbacks
-from workloads.data.dataset import DataError
+from workloads.data.files import DataError
 from workloads.registry import folder_of
 
 #: A host that says nothing for so long is lost: it says that it lives every two seconds.
