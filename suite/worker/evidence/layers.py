@@ -68,7 +68,6 @@ def owners(
 
 
 def _packed(values: Array, weights: Mapping[str, Array]) -> list[str]:
-    """The tensors that make up a parameter with these values; empty if none do."""
     smaller = {name: array for name, array in weights.items() if array.size < values.size}
     within = [name for name, array in smaller.items() if np.isin(_values(array), values).all()]
     return within if sum(weights[name].size for name in within) == values.size else []

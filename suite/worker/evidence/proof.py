@@ -99,8 +99,6 @@ def collect(
 
 
 class _Stages:
-    """What is collected, stage after stage."""
-
     def __init__(
         self, code: Any, tools: Any, cell: Cell, *, spec: WorkloadSpec, module: ModuleType, weights: Arrays
     ) -> None:
@@ -207,7 +205,6 @@ class _Stages:
         return max((float(np.linalg.norm(a - b) / (np.linalg.norm(b) or 1.0)) for a, b in pairs), default=0.0)
 
     def _forward(self, batch: Batch, group: str, note: Callable[[str], object] = str) -> list[Any]:
-        """Keep logits and loss of a pass; returns the calls of layers."""
         self.arrays[f"{group}logits"] = self._logits(batch)
         with self.tools.calls(self.training, note) as calls:
             self.arrays[f"{group}loss"] = np.array(self.tools.forward(self.training, self.training.put(batch)))
@@ -244,7 +241,6 @@ class _Stages:
             self._keep_layer(path, group, input=inputs, output=outputs)
 
     def _keep_layer(self, path: str, group: str, **arrays: Array | None) -> None:
-        """Keep arrays of a layer that has tensors of the spec."""
         number = self.numbers.get(_number(path))
         if number is not None:
             self.arrays |= {f"{group}layers/{number}/{name}": a for name, a in arrays.items() if a is not None}

@@ -19,7 +19,7 @@ import numpy as np
 from keras.src.backend.common import dtypes
 
 from suite.catalog.settings import LAYOUTS
-from suite.plan.cell import USUAL_COMPILE, Cell
+from suite.plan.cell import Cell
 from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, NUMBERS, UnsupportedError, check_batch
 from suite.worker.interfaces import LEAST_EPOCH_S
 from workloads import spec as specs
@@ -42,29 +42,16 @@ programs_kept = evidence.programs_kept
 
 
 def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
-    """Set Keras' global switches, once its backend is prepared; the settings that it adds.
-
-    Raises `UnsupportedError` for what this interface does not have.
-    """
+    """Set Keras' global switches, once its backend is prepared; the settings that it adds."""
     del device  # Keras puts its variables on a GPU where its backend sees one
     if cell.framework != (backend := find_framework()):
         raise RuntimeError(f"Keras runs on {backend}, not on {cell.framework}: KERAS_BACKEND came too late")
-    if cell.accumulate > 1:
-        raise UnsupportedError("Keras' optimizers accumulate by a rule of their own; leave out --accumulate")
-    if cell.checkpointing == "on":
-        raise UnsupportedError("gradient checkpointing is measured with the suite's own loop; leave out --interface")
     if cell.precision == "fp64" and FRAMEWORK != "tensorflow":
         raise UnsupportedError(f"Keras promotes to float32 at most on {cell.framework}, so that fp64 would be neither")
-    if cell.compile == "max":
-        raise UnsupportedError("Keras compiles PyTorch in one mode only; use eager or compile")
-    if cell.interface == "keras-fit" and cell.compile != USUAL_COMPILE[cell.framework]:
-        raise UnsupportedError("with fit Keras itself chooses whether to compile; leave out --compile")
-    if cell.interface == "keras-fit" and cell.recipe:
-        raise UnsupportedError("fit is timed in windows; train to the end with the interface keras or native")
     keras.utils.set_random_seed(seed)
     keras.config.set_floatx("float64" if cell.precision == "fp64" else "float32")  # of losses and metrics
     keras.config.set_image_data_format("channels_last")
-    return {"interface": cell.interface, "image_data_format": keras.config.image_data_format()}
+    return {"image_data_format": keras.config.image_data_format()}
 
 
 @contextmanager
@@ -185,7 +172,6 @@ class Training:
             variable.assign(state[name])
 
     def _variables(self) -> dict[str, keras.Variable]:
-        """Weights, statistics, the seeds of dropout, and the optimizer's; Keras' names alone may repeat."""
         groups = {"model": self.model.variables, "optimizer": self.optimizer.variables}
         return {f"{group}/{i}/{v.path}": v for group, variables in groups.items() for i, v in enumerate(variables)}
 
