@@ -72,9 +72,11 @@ def test_what_keras_does_not_have_is_unsupported(settings: dict[str, Any], words
 @needs_frameworks("tensorflow")
 def test_keras_on_another_backend_than_the_row_says_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     framework_of("tensorflow")
+    cell = Cell("imdb_lstm", "tensorflow", interface="keras")
+    interfaces.of(cell)  # it asks for the backend when it is imported, too
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
     with pytest.raises(RuntimeError, match="Keras runs on jax, not on tensorflow: KERAS_BACKEND came too late"):
-        interfaces.prepare(Cell("imdb_lstm", "tensorflow", interface="keras"), "cpu", 0)
+        interfaces.prepare(cell, "cpu", 0)
 
 
 def test_a_workload_without_keras_is_unsupported() -> None:

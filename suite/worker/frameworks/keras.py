@@ -12,7 +12,7 @@ from importlib import import_module
 from inspect import getclosurevars
 from itertools import islice
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -186,7 +186,7 @@ def explain_step(training: Training, batch: Any) -> tuple[float, dict[str, Array
         training.prepare(explained=True)
     loss = training.step(batch)
     names = training.module.variables(training.model)
-    return loss, {name: _on_host(kept) for name, kept in zip(names, training.inner.kept, strict=True)}
+    return loss, {name: _on_host(kept) for name, kept in zip(names, training.inner.gradients, strict=True)}
 
 
 def updates(training: Any) -> int | None:
@@ -236,25 +236,33 @@ def _on_host(variable: keras.Variable) -> Array:
 class Optimizer(keras.optimizers.Optimizer):
     """What both optimizers share. ``calls`` counts the updates that Python ran: in a compiled step, its traces."""
 
+    slots: ClassVar[tuple[str, ...]] = ()  # what is kept of each variable
+
     def __init__(self, spec: Any, rates: Array | None, explained: bool) -> None:
         super().__init__(learning_rate=spec.learning_rate)
         self.spec, self.rates, self.explained, self.calls = spec, rates, explained, 0
 
     def build(self, variables: list[keras.Variable]) -> None:
         super().build(variables)
-        self.kept = self.add_optimizer_variables(variables, "gradient") if self.explained else []
+        self.gradients = self.add_optimizer_variables(variables, "gradient") if self.explained else []
+        self.kept = self.add_optimizer_variables(variables, [*self.slots])
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
         self.calls += 1
         return super().apply(grads, trainable_variables)
 
-    def dense_gradient(self, gradient: Any, index: int) -> Any:
-        """The gradient of a variable as one array, kept where steps are explained."""
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        del learning_rate  # in float32
+        index = self._get_variable_index(variable)
         if FRAMEWORK == "tensorflow":  # which gives that of an embedding as slices
             gradient = native.tf.convert_to_tensor(gradient)
         if self.explained:
-            self.assign(self.kept[index], gradient)
-        return gradient
+            self.assign(self.gradients[index], gradient)
+        self.move(variable, gradient, *(slot[index] for slot in self.kept))
+
+    def move(self, variable: Any, gradient: Any, *kept: keras.Variable) -> None:
+        """Change the variable, and what is kept of it."""
+        raise NotImplementedError
 
     def rate(self, dtype: str) -> Any:
         """The learning rate of this step: the spec's, or the table's. Keras keeps its own in float32."""
@@ -265,30 +273,21 @@ class Optimizer(keras.optimizers.Optimizer):
 
 
 class Sgd(Optimizer):
-    def build(self, variables: list[keras.Variable]) -> None:
-        super().build(variables)
-        self.velocities = self.add_optimizer_variables(variables, "velocity")
+    slots = ("velocity",)
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        del learning_rate  # in float32
-        index, value = self._get_variable_index(variable), keras.ops.convert_to_tensor
-        velocity = self.velocities[index]
-        coupled = self.dense_gradient(gradient, index) + self.spec.l2 * value(variable)
+    def move(self, variable: Any, gradient: Any, *kept: keras.Variable) -> None:
+        value, (velocity,) = keras.ops.convert_to_tensor, kept
+        coupled = gradient + self.spec.l2 * value(variable)
         new_velocity = self.spec.momentum * value(velocity) + coupled
         self.assign(velocity, new_velocity)
         self.assign_sub(variable, self.rate(velocity.dtype) * new_velocity)
 
 
 class Adam(Optimizer):
-    def build(self, variables: list[keras.Variable]) -> None:
-        super().build(variables)
-        self.means, self.squares = self.add_optimizer_variables(variables, ["mean", "square"])
+    slots = ("mean", "square")
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        del learning_rate  # in float32
-        index, spec, value = self._get_variable_index(variable), self.spec, keras.ops.convert_to_tensor
-        gradient = self.dense_gradient(gradient, index)
-        mean, square = self.means[index], self.squares[index]
+    def move(self, variable: Any, gradient: Any, *kept: keras.Variable) -> None:
+        spec, value, (mean, square) = self.spec, keras.ops.convert_to_tensor, kept
         new_mean = spec.beta1 * value(mean) + (1 - spec.beta1) * gradient
         new_square = spec.beta2 * value(square) + (1 - spec.beta2) * gradient * gradient
         self.assign(mean, new_mean)
