@@ -56,10 +56,14 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     `UnsupportedError` for what PyTorch does not have there.
     """
     device = choose(
-        cell, device, "PyTorch", cuda=torch.cuda.is_available(), installation=installation, other=other_accelerator()
+        cell,
+        device,
+        "PyTorch",
+        cuda=torch.cuda.is_available(),
+        installation=installation,
+        other=other_accelerator(),
+        modes=COMPILE_MODES,
     )
-    if cell.compile not in COMPILE_MODES:
-        raise UnsupportedError(f"PyTorch has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
     if reason := lacking(cell, device):
         raise UnsupportedError(reason)
     take_threads(cell)
