@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from suite.prove.layers import Layer, Pair
-from suite.worker.evidence.enlarged import are_tokens
+from suite.worker.evidence.layers import are_tokens
 from workloads.data.dataset import Array
 
 

@@ -22,9 +22,8 @@ import numpy as np
 
 from suite.plan.cell import Cell
 from suite.record.text import clean
-from suite.worker.evidence.enlarged import enlarge, enlarge_inputs, perturb
 from suite.worker.evidence.fingerprint import at_proof_rate
-from suite.worker.evidence.layers import Asked, Sources, owners, part
+from suite.worker.evidence.layers import Asked, Sources, enlarge, enlarge_inputs, owners, part, perturb
 from suite.worker.frameworks import import_framework
 from workloads import registry
 from workloads.data.dataset import Array
