@@ -10,7 +10,7 @@ import numpy as np
 from suite.prove.draws import first_differing, silent
 from suite.prove.layers import Layer, Pair, Place, pair_of
 from suite.prove.numbers import TOLERANCE, Given, Numbers, distance, distances, same
-from suite.worker.evidence.enlarged import SCALE
+from suite.worker.evidence.layers import SCALE
 from workloads.data.dataset import Array
 
 #: At a larger scale, by how many times a change of all weights by a few roundings the answers may differ; and how much

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from suite.prove.numbers import Given, Numbers, align, same
-from suite.worker.evidence.enlarged import are_tokens
+from suite.worker.evidence.layers import are_tokens
 from workloads.data.dataset import Array
 
 #: What a layer has from the first of the calls that make it up, and what from the last.

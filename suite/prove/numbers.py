@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.worker.evidence.enlarged import enlarge, enlarge_inputs
+from suite.worker.evidence.layers import enlarge, enlarge_inputs
 from workloads.data.dataset import Array
 
 #: The largest relative distance, in the L2 norm, of what counts as the same in float64.

@@ -12,12 +12,34 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from suite.plan.cell import INTERFACES, Cell
+from suite.plan.cell import INTERFACES, USUAL_COMPILE, Cell
 from suite.worker.frameworks import UnsupportedError
 from workloads import registry
 
 #: The module of each interface in `suite.worker.frameworks`; in a folder, if only that framework has it.
 FILES = {"keras": "keras", "keras-fit": "keras", "nnx": "jax.nnx", "lightning": "pytorch.lightning"}
+#: What an interface does not have, by the setting, and the ways out.
+LACKS: dict[str, dict[str, str]] = {
+    "keras": {
+        "accumulate": "Keras' optimizers accumulate by a rule of their own; leave out --accumulate",
+        "max": "Keras compiles PyTorch in one mode only; use eager or compile",
+    },
+    "nnx": {
+        "accumulate": "flax.nnx accumulates by optax' rule; leave out --accumulate",
+        "fp16": "flax.nnx has no loss scale; use bf16",
+        "cudnn": "flax.nnx has no layer for cuDNN's LSTM; leave out --kernel",
+    },
+    "lightning": {
+        "accumulate": "Lightning accumulates over batches of the loader; leave out --accumulate",
+        "fp16": "Lightning has a loss scale of its own in fp16; use bf16",
+        "max": "with Lightning the compile modes are eager and compile",
+        "recipe": "fit is timed in windows; train to the end with the interface native",
+    },
+}
+LACKS["keras-fit"] = LACKS["keras"] | {
+    "recipe": "fit is timed in windows; train to the end with the interface keras or native",
+    "compiles otherwise": "with fit Keras itself chooses whether to compile; leave out --compile",
+}
 #: The extras, which have their packages' names, and what people call those. TensorFlow's environment has Keras already;
 #: flax.nnx is a part of what JAX' extra installs.
 EXTRAS = {"keras": "Keras", "lightning": "Lightning"}
@@ -83,8 +105,21 @@ def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
         return {}
     if cell.devices > 1:
         raise UnsupportedError(f"{cell.interface} is measured on one device; use the interface native for several")
-    added: dict[str, Any] = load_interface(cell).prepare(cell, device, seed)
-    return added
+    module = of(cell)
+    asked = {
+        "accumulate": cell.accumulate > 1,
+        "max": cell.compile == "max",
+        "compiles otherwise": cell.compile != USUAL_COMPILE[cell.framework],
+        "recipe": bool(cell.recipe),
+        cell.precision: True,
+        cell.kernel: True,
+    }
+    if reason := next((reason for what, reason in LACKS[cell.interface].items() if asked.get(what)), ""):
+        raise UnsupportedError(reason)
+    if cell.checkpointing == "on":
+        raise UnsupportedError("gradient checkpointing is measured with the suite's own loop; leave out --interface")
+    added: dict[str, Any] = module.prepare(cell, device, seed) if hasattr(module, "prepare") else {}
+    return {"interface": cell.interface} | added
 
 
 def distributions(cell: Cell) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pytest
 from suite.prove.compare import Check, checks
 from suite.prove.numbers import Given, Numbers, distances
 from suite.prove.output import explanation, verdict
-from suite.worker.evidence.enlarged import SCALE, enlarge, enlarge_inputs
+from suite.worker.evidence.layers import SCALE, enlarge, enlarge_inputs
 
 DRAW = np.random.default_rng(0)
 WEIGHTS = {"a/kernel": DRAW.standard_normal((4, 3)), "a/bias": DRAW.standard_normal(3)}

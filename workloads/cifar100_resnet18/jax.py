@@ -50,7 +50,6 @@ class ResNet(nn.Module):
         return names | {f"{layer}/bias": f"{name}/shift" for layer, name in own}
 
     def _normalise(self, c: Convolution, evaluating: bool, x: jax.Array) -> jax.Array:
-        """A convolution and the batch normalisation after it."""
         types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
         kernel, stride, padding = (c.kernel, c.kernel), (c.stride, c.stride), c.kernel // 2
         x = nn.Conv(c.outputs, kernel, stride, padding, use_bias=False, name=c.name, **types)(x)

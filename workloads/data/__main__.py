@@ -142,7 +142,6 @@ def _where(options: argparse.Namespace) -> int:
 
 
 def _list_caches(cache: Path) -> list[tuple[str, str, Path]]:
-    """The existing cache folders of this format, with name and kind, sorted by both."""
     folders = ((name, kind, caches.folder_of(cache, name, kind)) for name in NAMES for kind in KINDS)
     try:
         return [(name, kind, folder) for name, kind, folder in folders if folder.exists()]

@@ -114,7 +114,6 @@ def add_augmentation(data: DataSet, workload: str) -> DataSet:
 
 
 def _problem(splits: Any) -> str:  # noqa: PLR0911 -- a list of checks
-    """What is wrong with the answer of ``splits``; empty if nothing is."""
     if not isinstance(splits, OwnSplits):
         return f"splits() returned {type(splits).__name__}; return workloads.data.own.OwnSplits"
     if splits.kind not in KINDS:

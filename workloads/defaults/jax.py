@@ -213,12 +213,10 @@ def _path(name: str) -> tuple[str, ...]:
 
 
 def _own_names(model: Any) -> dict[str, str]:
-    """The module's own names of tensors by those of its ``canonical_names``, where it has any."""
     return {canonical: own for own, canonical in getattr(model, "canonical_names", {}).items()}
 
 
 def _rename(name: str, tensor: str, other: str) -> str:
-    """The name with another tensor behind its layer, where it is this one."""
     layer, slash, own = name.rpartition("/")
     return f"{layer}{slash}{other if own == tensor else own}"
 

@@ -127,7 +127,6 @@ def label_samples(labels: Array, positions: int, ignored: int | None) -> Array:
 
 
 def _spread(count: int) -> list[int]:
-    """The places of some samples, from the first of a batch to its last."""
     return [int(at) for at in np.unique(np.linspace(0, count - 1, SAMPLES).astype(int))]
 
 
@@ -206,7 +205,6 @@ class Again:
         return scores(training, self.batches, self.subject.team)[0]
 
     def _by_label(self, scored: Array) -> Array:
-        """Of the samples that have every label, (samples, labels)."""
         return scored[: len(scored) - len(self.own)].reshape(len(self.drawn), -1)
 
     def _wrong(self) -> int:

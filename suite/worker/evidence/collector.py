@@ -75,7 +75,6 @@ class Evidence:
 
     @contextmanager
     def _part(self, name: str) -> Iterator[None]:
-        """Time a part, and send all that is known when it succeeds."""
         self.send(progress=f"evidence: {name}")
         start = time.perf_counter()
         yield
@@ -153,7 +152,6 @@ class Evidence:
             gc.collect()  # what failed, now that no traceback holds it; the next part would keep it
 
     def _replay(self) -> dict[str, Any]:
-        """The last steps of what was timed, taken again by a fresh model."""
         assert self.replay
         fresh = self.subject.fresh()
         digest = weights_digest(fresh.weights())

@@ -22,9 +22,8 @@ import numpy as np
 
 from suite.plan.cell import Cell
 from suite.record.text import clean
-from suite.worker.evidence.enlarged import enlarge, enlarge_inputs, perturb
 from suite.worker.evidence.fingerprint import at_proof_rate
-from suite.worker.evidence.layers import Asked, Sources, owners, part
+from suite.worker.evidence.layers import Asked, Sources, enlarge, enlarge_inputs, owners, part, perturb
 from suite.worker.frameworks import import_framework
 from workloads import registry
 from workloads.data.dataset import Array
@@ -99,8 +98,6 @@ def collect(
 
 
 class _Stages:
-    """What is collected, stage after stage."""
-
     def __init__(
         self, code: Any, tools: Any, cell: Cell, *, spec: WorkloadSpec, module: ModuleType, weights: Arrays
     ) -> None:
@@ -208,7 +205,6 @@ class _Stages:
         return max((float(np.linalg.norm(a - b) / (np.linalg.norm(b) or 1.0)) for a, b in pairs), default=0.0)
 
     def _forward(self, batch: Batch, group: str, note: Callable[[str], object] = str) -> list[Any]:
-        """Keep logits and loss of a pass; returns the calls of layers."""
         self.arrays[f"{group}logits"] = self._logits(batch)
         with self.tools.calls(self.training, note) as calls:
             self.arrays[f"{group}loss"] = np.array(self.tools.forward(self.training, self.training.put(batch)))
@@ -245,7 +241,6 @@ class _Stages:
             self._keep_layer(path, group, input=inputs, output=outputs)
 
     def _keep_layer(self, path: str, group: str, **arrays: Array | None) -> None:
-        """Keep arrays of a layer that has tensors of the spec."""
         number = self.numbers.get(_number(path))
         if number is not None:
             self.arrays |= {f"{group}layers/{number}/{name}": a for name, a in arrays.items() if a is not None}

@@ -80,7 +80,6 @@ class Formula:
 
 
 def _ratio(weights: np.floating[Any], move: np.floating[Any]) -> float:
-    """The quotient of two norms; 1 where one of them is zero."""
     return float(weights / move) if weights > 0 and move > 0 else 1.0
 
 
@@ -138,7 +137,6 @@ class Replay:
         return off, deviation(self.before, self._again(fresh), movement) if off else None
 
     def _again(self, fresh: Any) -> dict[str, Array]:
-        """The weights after the steps of a fresh `Training`."""
         restore_state(fresh, self.state)
         fresh.read([fresh.step(fresh.put(batch)) for batch in self.batches])
         weights: dict[str, Array] = fresh.weights()

@@ -65,20 +65,27 @@ class RecompiledError(RuntimeError):
 
 
 def choose(
-    cell: Cell, device: str, name: str, *, cuda: bool, installation: Callable[[], Mapping[str, Any]], other: str
-) -> str:
+    cell: Cell, device: str, name: str, *, cuda: bool, installation: Callable[[], Mapping[str, Any]], other: str,
+    modes: Iterable[str],
+) -> str:  # fmt: skip
     """The device that a cell trains on, ``cpu`` or ``cuda``. Raises `UnsupportedError` with the reason.
 
-    ``device`` is what was asked for, ``name`` the framework's full name, ``cuda`` whether it sees a CUDA device, and
-    ``other`` what it found besides that and a CPU, which is neither trained on nor passed over; empty if nothing.
+    ``device`` is what was asked for, ``name`` the framework's full name, ``cuda`` whether it sees a CUDA device,
+    ``other`` what it found besides that and a CPU, which is neither trained on nor passed over, empty if nothing, and
+    ``modes`` the compile modes that it has.
     """
     if other and device != "cpu":
         raise UnsupportedError(f"{name} finds {other}, which the suite does not support yet; measure with --device cpu")
     if device == "cuda" and not cuda:
-        raise UnsupportedError(no_cuda(name, installation()))
+        version, built = (installation()[key] for key in ("version", "cuda"))
+        if not built:
+            raise UnsupportedError(f"{name} {version} was built without CUDA; install the extra {name.lower()}-cuda")
+        raise UnsupportedError(f"{name} {version} for CUDA {built} sees no CUDA device")
     if device == "auto":
         device = "cuda" if cuda else "cpu"
     check(cell, device)
+    if cell.compile not in modes:
+        raise UnsupportedError(f"{name} has no compile mode {cell.compile!r}; it has {', '.join(modes)}")
     return device
 
 
@@ -186,11 +193,3 @@ def check_batch(cell: Cell, samples: int) -> None:
     if samples > full or (cell.accumulate > 1 and samples != full):
         parts = f"{cell.accumulate} x {cell.batch} = {full}" if cell.accumulate > 1 else f"{full}"
         raise BatchError(f"a batch of {samples} samples, where a step of {cell.id} takes {parts}")
-
-
-def no_cuda(name: str, installed: Mapping[str, Any]) -> str:
-    """Why a framework, by its full name, does not run on CUDA here; ``installed`` is its `installation`."""
-    version, cuda = installed["version"], installed["cuda"]
-    if not cuda:
-        return f"{name} {version} was built without CUDA; install the extra {name.lower()}-cuda"
-    return f"{name} {version} for CUDA {cuda} sees no CUDA device"

@@ -12,14 +12,14 @@ from importlib import import_module
 from inspect import getclosurevars
 from itertools import islice
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
 from keras.src.backend.common import dtypes
 
 from suite.catalog.settings import LAYOUTS
-from suite.plan.cell import USUAL_COMPILE, Cell
+from suite.plan.cell import Cell
 from suite.worker.frameworks import LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS, NUMBERS, UnsupportedError, check_batch
 from suite.worker.interfaces import LEAST_EPOCH_S
 from workloads import spec as specs
@@ -42,29 +42,16 @@ programs_kept = evidence.programs_kept
 
 
 def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
-    """Set Keras' global switches, once its backend is prepared; the settings that it adds.
-
-    Raises `UnsupportedError` for what this interface does not have.
-    """
+    """Set Keras' global switches, once its backend is prepared; the settings that it adds."""
     del device  # Keras puts its variables on a GPU where its backend sees one
     if cell.framework != (backend := find_framework()):
         raise RuntimeError(f"Keras runs on {backend}, not on {cell.framework}: KERAS_BACKEND came too late")
-    if cell.accumulate > 1:
-        raise UnsupportedError("Keras' optimizers accumulate by a rule of their own; leave out --accumulate")
-    if cell.checkpointing == "on":
-        raise UnsupportedError("gradient checkpointing is measured with the suite's own loop; leave out --interface")
     if cell.precision == "fp64" and FRAMEWORK != "tensorflow":
         raise UnsupportedError(f"Keras promotes to float32 at most on {cell.framework}, so that fp64 would be neither")
-    if cell.compile == "max":
-        raise UnsupportedError("Keras compiles PyTorch in one mode only; use eager or compile")
-    if cell.interface == "keras-fit" and cell.compile != USUAL_COMPILE[cell.framework]:
-        raise UnsupportedError("with fit Keras itself chooses whether to compile; leave out --compile")
-    if cell.interface == "keras-fit" and cell.recipe:
-        raise UnsupportedError("fit is timed in windows; train to the end with the interface keras or native")
     keras.utils.set_random_seed(seed)
     keras.config.set_floatx("float64" if cell.precision == "fp64" else "float32")  # of losses and metrics
     keras.config.set_image_data_format("channels_last")
-    return {"interface": cell.interface, "image_data_format": keras.config.image_data_format()}
+    return {"image_data_format": keras.config.image_data_format()}
 
 
 @contextmanager
@@ -185,7 +172,6 @@ class Training:
             variable.assign(state[name])
 
     def _variables(self) -> dict[str, keras.Variable]:
-        """Weights, statistics, the seeds of dropout, and the optimizer's; Keras' names alone may repeat."""
         groups = {"model": self.model.variables, "optimizer": self.optimizer.variables}
         return {f"{group}/{i}/{v.path}": v for group, variables in groups.items() for i, v in enumerate(variables)}
 
@@ -200,7 +186,7 @@ def explain_step(training: Training, batch: Any) -> tuple[float, dict[str, Array
         training.prepare(explained=True)
     loss = training.step(batch)
     names = training.module.variables(training.model)
-    return loss, {name: _on_host(kept) for name, kept in zip(names, training.inner.kept, strict=True)}
+    return loss, {name: _on_host(kept) for name, kept in zip(names, training.inner.gradients, strict=True)}
 
 
 def updates(training: Any) -> int | None:
@@ -250,25 +236,33 @@ def _on_host(variable: keras.Variable) -> Array:
 class Optimizer(keras.optimizers.Optimizer):
     """What both optimizers share. ``calls`` counts the updates that Python ran: in a compiled step, its traces."""
 
+    slots: ClassVar[tuple[str, ...]] = ()  # what is kept of each variable
+
     def __init__(self, spec: Any, rates: Array | None, explained: bool) -> None:
         super().__init__(learning_rate=spec.learning_rate)
         self.spec, self.rates, self.explained, self.calls = spec, rates, explained, 0
 
     def build(self, variables: list[keras.Variable]) -> None:
         super().build(variables)
-        self.kept = self.add_optimizer_variables(variables, "gradient") if self.explained else []
+        self.gradients = self.add_optimizer_variables(variables, "gradient") if self.explained else []
+        self.kept = self.add_optimizer_variables(variables, [*self.slots])
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
         self.calls += 1
         return super().apply(grads, trainable_variables)
 
-    def dense_gradient(self, gradient: Any, index: int) -> Any:
-        """The gradient of a variable as one array, kept where steps are explained."""
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        del learning_rate  # in float32
+        index = self._get_variable_index(variable)
         if FRAMEWORK == "tensorflow":  # which gives that of an embedding as slices
             gradient = native.tf.convert_to_tensor(gradient)
         if self.explained:
-            self.assign(self.kept[index], gradient)
-        return gradient
+            self.assign(self.gradients[index], gradient)
+        self.move(variable, gradient, *(slot[index] for slot in self.kept))
+
+    def move(self, variable: Any, gradient: Any, *kept: keras.Variable) -> None:
+        """Change the variable, and what is kept of it."""
+        raise NotImplementedError
 
     def rate(self, dtype: str) -> Any:
         """The learning rate of this step: the spec's, or the table's. Keras keeps its own in float32."""
@@ -279,30 +273,21 @@ class Optimizer(keras.optimizers.Optimizer):
 
 
 class Sgd(Optimizer):
-    def build(self, variables: list[keras.Variable]) -> None:
-        super().build(variables)
-        self.velocities = self.add_optimizer_variables(variables, "velocity")
+    slots = ("velocity",)
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        del learning_rate  # in float32
-        index, value = self._get_variable_index(variable), keras.ops.convert_to_tensor
-        velocity = self.velocities[index]
-        coupled = self.dense_gradient(gradient, index) + self.spec.l2 * value(variable)
+    def move(self, variable: Any, gradient: Any, *kept: keras.Variable) -> None:
+        value, (velocity,) = keras.ops.convert_to_tensor, kept
+        coupled = gradient + self.spec.l2 * value(variable)
         new_velocity = self.spec.momentum * value(velocity) + coupled
         self.assign(velocity, new_velocity)
         self.assign_sub(variable, self.rate(velocity.dtype) * new_velocity)
 
 
 class Adam(Optimizer):
-    def build(self, variables: list[keras.Variable]) -> None:
-        super().build(variables)
-        self.means, self.squares = self.add_optimizer_variables(variables, ["mean", "square"])
+    slots = ("mean", "square")
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        del learning_rate  # in float32
-        index, spec, value = self._get_variable_index(variable), self.spec, keras.ops.convert_to_tensor
-        gradient = self.dense_gradient(gradient, index)
-        mean, square = self.means[index], self.squares[index]
+    def move(self, variable: Any, gradient: Any, *kept: keras.Variable) -> None:
+        spec, value, (mean, square) = self.spec, keras.ops.convert_to_tensor, kept
         new_mean = spec.beta1 * value(mean) + (1 - spec.beta1) * gradient
         new_square = spec.beta2 * value(square) + (1 - spec.beta2) * gradient * gradient
         self.assign(mean, new_mean)

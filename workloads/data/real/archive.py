@@ -88,8 +88,6 @@ def _opened(path: Path, what: str) -> Iterator[_Counted]:
 
 
 class _Counted(io.RawIOBase):
-    """A file whose bytes are counted as they are read."""
-
     def __init__(self, file: BinaryIO, advance: Advance) -> None:
         super().__init__()
         self.file, self.advance = file, advance

@@ -154,7 +154,6 @@ class Training(single.Training):
         return np.asarray(logits, np.float64)
 
     def _spread(self, state: single.State) -> single.State:
-        """The same state on every device."""
         plain = state._replace(key=jax.random.key_data(state.key))
         spread = jax.tree.map(
             lambda leaf: jax.make_array_from_process_local_data(self.everywhere, np.array(leaf)), plain
@@ -188,7 +187,6 @@ def _mesh(cell: Cell, device: str) -> Mesh:
 
 
 def _devices(device: str) -> list[jax.Device]:
-    """The devices of all processes."""
     return jax.devices("gpu" if device == "cuda" else "cpu")
 
 
@@ -201,5 +199,4 @@ def _own(array: jax.Array) -> Array:
 
 
 def _first(array: jax.Array) -> jax.Array:
-    """The copy of an array on this process's first device."""
     return array.addressable_data(0)

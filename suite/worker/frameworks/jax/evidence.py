@@ -241,7 +241,6 @@ def read_process(training: Any, is_compiled: bool) -> dict[str, Any]:
 
 
 def _list_steps(program: Any) -> Iterator[Any]:
-    """The steps of a traced program, and of those within them."""
     for step in getattr(program, "jaxpr", program).eqns:
         yield step
         for value in jax.tree.leaves([*step.params.values()]):

@@ -15,7 +15,7 @@ import numpy as np
 from flax import nnx
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import UnsupportedError, check_batch, find_kernel
+from suite.worker.frameworks import check_batch, find_kernel
 from suite.worker.frameworks.jax import training as native
 from suite.worker.frameworks.jax.evidence import on_host, programs_kept, read_process
 from suite.worker.frameworks.jax.optimizer import optimizer
@@ -23,23 +23,10 @@ from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
 __all__ = (
-    "DISTRIBUTIONS", "Training", "applied", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
+    "DISTRIBUTIONS", "Training", "applied", "draws", "explain_step", "on_host", "programs_kept", "updates",
 )  # fmt: skip
 
 DISTRIBUTIONS = ("flax",)
-
-
-def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
-    del device, seed
-    if cell.accumulate > 1:
-        raise UnsupportedError("flax.nnx accumulates by optax' rule; leave out --accumulate")
-    if cell.precision == "fp16":
-        raise UnsupportedError("flax.nnx has no loss scale; use bf16")
-    if cell.kernel == "cudnn":
-        raise UnsupportedError("flax.nnx has no layer for cuDNN's LSTM; leave out --kernel")
-    if cell.checkpointing == "on":
-        raise UnsupportedError("gradient checkpointing is measured with the suite's own loop; leave out --interface")
-    return {"interface": cell.interface}
 
 
 class Training:
@@ -97,7 +84,6 @@ class Training:
             variable.set_value(jax.random.wrap_key_data(array, impl=jax.random.key_impl(old)) if random else array)
 
     def _variables(self) -> dict[str, nnx.Variable]:
-        """Weights, random streams and the optimizer's state by their places."""
         flat = nnx.to_flat_state(nnx.state((self.model, self.optimizer)))
         return {"/".join(map(str, path)): variable for path, variable in flat}
 
@@ -145,5 +131,4 @@ def _forward(model: Any, inputs: jax.Array) -> jax.Array:
 
 
 def _plain(value: jax.Array) -> jax.Array:
-    """A random key as numbers; any other array as it is."""
     return jax.random.key_data(value) if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key) else value

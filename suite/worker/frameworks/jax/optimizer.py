@@ -57,7 +57,6 @@ def optimizer(spec: WorkloadSpec, rates: Array | None, decays: Any = None) -> op
 
 
 def _of(config: Optimizer, decays: Any, learning_rate: Any) -> optax.GradientTransformation:
-    """The optimizer of these settings at a rate, or at one that depends on the count of steps."""
     stays = jax.tree.map(lambda decay: decay == FROZEN, decays)
     if frozen := any(jax.tree.leaves(stays)):
         decays = jax.tree.map(lambda decay: optax.MaskedNode() if decay == FROZEN else decay, decays)

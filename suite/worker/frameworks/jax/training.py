@@ -69,9 +69,15 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     del seed  # dropout draws from the key in the training state
     refuse_variables()
     cuda = jax.default_backend() == "gpu"
-    device = choose(cell, device, "JAX", cuda=cuda, installation=installation, other=other_accelerator())
-    if cell.compile not in COMPILE_MODES:
-        raise UnsupportedError(f"JAX has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
+    device = choose(
+        cell,
+        device,
+        "JAX",
+        cuda=cuda,
+        installation=installation,
+        other=other_accelerator(),
+        modes=COMPILE_MODES,
+    )
     if cell.compile == "nographs" and device == "cpu":
         raise UnsupportedError("a CPU has no CUDA graphs to leave out; use compile")
     if cell.compile == "nographs" and (cell.interface != "native" or cell.devices > 1):

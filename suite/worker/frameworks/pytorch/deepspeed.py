@@ -39,7 +39,6 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
 
 
 def _deepspeed() -> ModuleType:
-    """The library. Raises `UnsupportedError` where it is not installed."""
     try:
         deepspeed = import_module("deepspeed")
     except ModuleNotFoundError as error:

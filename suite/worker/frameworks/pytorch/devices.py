@@ -133,7 +133,6 @@ class Training(pytorch.Training):
         return losses
 
     def _quiet(self) -> Any:
-        """A context whose backward passes leave their gradients on this rank."""
         if isinstance(self.parallel, DistributedDataParallel):
             return self.parallel.no_sync()
         return nullcontext()  # FSDP2 sums every part's gradient, which has no place in full

@@ -16,35 +16,20 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
 from suite.plan.cell import Cell
-from suite.worker.frameworks import UnsupportedError, check_batch
+from suite.worker.frameworks import check_batch
 from suite.worker.frameworks.pytorch import training as pytorch
 from suite.worker.frameworks.pytorch.evidence import applied, draws, on_host, programs_kept, updates
 from suite.worker.interfaces import LEAST_EPOCH_S
 from workloads.data.dataset import Array
 
 __all__ = (
-    "DISTRIBUTIONS", "Training", "applied", "draws", "explain_step", "on_host", "prepare", "programs_kept", "updates",
+    "DISTRIBUTIONS", "Training", "applied", "draws", "explain_step", "on_host", "programs_kept", "updates",
 )  # fmt: skip
 
 DISTRIBUTIONS = ("lightning",)
 
 #: Lightning's names of the precisions.
 PRECISIONS = {"fp32": "32-true", "tf32": "32-true", "bf16": "bf16-mixed", "fp64": "64-true"}
-
-
-def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
-    del device, seed
-    if cell.accumulate > 1:
-        raise UnsupportedError("Lightning accumulates over batches of the loader; leave out --accumulate")
-    if cell.precision not in PRECISIONS:
-        raise UnsupportedError(f"Lightning has a loss scale of its own in {cell.precision}; use bf16")
-    if cell.compile == "max":
-        raise UnsupportedError("with Lightning the compile modes are eager and compile")
-    if cell.checkpointing == "on":
-        raise UnsupportedError("gradient checkpointing is measured with the suite's own loop; leave out --interface")
-    if cell.recipe:
-        raise UnsupportedError("fit is timed in windows; train to the end with the interface native")
-    return {"interface": cell.interface}
 
 
 class Module(LightningModule):

@@ -157,6 +157,20 @@ def _norm(tensor: Tensor) -> Tensor:
     return full(torch.linalg.vector_norm(tensor))
 
 
+def own_part(tensor: Tensor) -> Tensor:
+    """The part of a sharded tensor that is this rank's; of any other the tensor itself."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def lay_as(weight: Tensor, buffer: Tensor) -> Tensor:
+    """A buffer that lies as its weight does, through which the fused kernels walk; of another shape, as it is."""
+    if own_part(weight).shape != buffer.shape:
+        return buffer
+    laid = torch.empty_like(weight)
+    own_part(laid).copy_(buffer)
+    return laid
+
+
 def full(tensor: Tensor) -> Tensor:
     """The tensor itself, of a sharded one its value over all ranks."""
     # Not by its class: importing that takes 0.3 s, which every launch of one device would pay.

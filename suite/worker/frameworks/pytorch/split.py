@@ -84,14 +84,12 @@ class Training(pytorch.Training):
         return [torch.zeros(_microbatches(self.cell), device=self.device)]  # which the other stage knows
 
     def _schedule(self, samples: int) -> Schedule1F1B:
-        """The order of work for batches of one size, whose buffers it holds."""
         if samples not in self._schedules:
             stage = PipelineStage(self.model, self.ranks.rank, self.ranks.world, torch.device(self.device))
             self._schedules[samples] = Schedule1F1B(stage, _microbatches(self.cell), self._loss_of)
         return self._schedules[samples]
 
     def _loss_of(self, output: Tensor, labels: Tensor) -> Tensor:
-        """The loss of what the last stage gives for a microbatch, averaged over it."""
         with pytorch._autocast(self.cell, self.device):
             loss: Tensor = self.loss(lambda _: output, labels, labels)
         return loss
@@ -129,7 +127,6 @@ class Training(pytorch.Training):
         return self._last([float(loss) for step in losses for loss in step.cpu()])
 
     def _last(self, own: list[float]) -> list[float]:
-        """What the rank with the last stage says."""
         said: list[float] = self.ranks.gather(own)[-1]
         return said
 
@@ -156,7 +153,6 @@ class Training(pytorch.Training):
 
     @property
     def _place(self) -> str:
-        """How the names of this stage begin in a checkpoint."""
         return f"stage{self.ranks.rank}/"
 
 

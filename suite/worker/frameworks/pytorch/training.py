@@ -33,7 +33,7 @@ from suite.worker.frameworks.pytorch.device import (
     set_fp32,
     take_threads,
 )
-from suite.worker.frameworks.pytorch.optimizer import find_decays, kernels_of, optimizer
+from suite.worker.frameworks.pytorch.optimizer import find_decays, kernels_of, lay_as, optimizer, own_part
 from workloads.data.dataset import Array
 from workloads.defaults.pytorch import join
 from workloads.spec import WorkloadSpec
@@ -56,10 +56,14 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     `UnsupportedError` for what PyTorch does not have there.
     """
     device = choose(
-        cell, device, "PyTorch", cuda=torch.cuda.is_available(), installation=installation, other=other_accelerator()
+        cell,
+        device,
+        "PyTorch",
+        cuda=torch.cuda.is_available(),
+        installation=installation,
+        other=other_accelerator(),
+        modes=COMPILE_MODES,
     )
-    if cell.compile not in COMPILE_MODES:
-        raise UnsupportedError(f"PyTorch has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
     if reason := lacking(cell, device):
         raise UnsupportedError(reason)
     take_threads(cell)
@@ -214,7 +218,7 @@ class Training:
         for path, tensor in tensors.items():
             if path.startswith("optimizer/"):
                 _, index, name = path.split("/")
-                buffers.setdefault(int(index), {})[name] = _lay_as(trained[int(index)], tensor)
+                buffers.setdefault(int(index), {})[name] = lay_as(trained[int(index)], tensor)
         self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": buffers})
         torch.set_rng_state(tensors["random/cpu"])
         if self.device == "cuda":
@@ -240,21 +244,6 @@ class Training:
     def _forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         with _autocast(self.cell, self.device):
             return self.loss(self.model, inputs, labels)
-
-
-def own_part(tensor: Tensor) -> Tensor:
-    """The part of a sharded tensor that is this rank's; of any other the tensor itself."""
-    # Not by its class: importing that takes 0.3 s, which every launch of one device would pay.
-    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
-
-
-def _lay_as(weight: Tensor, buffer: Tensor) -> Tensor:
-    """A buffer that lies as its weight does, through which the fused kernels walk; of another shape, as it is."""
-    if own_part(weight).shape != buffer.shape:
-        return buffer
-    laid = torch.empty_like(weight)
-    own_part(laid).copy_(buffer)
-    return laid
 
 
 def product(cell: Cell, device: str, a: Array, b: Array) -> Array:

@@ -113,11 +113,9 @@ class Training(single.Training):
         return inputs, labels
 
     def _step(self, inputs: Any, labels: Any) -> Any:
-        """One update on every device; the loss before it on each."""
         return self.strategy.run(super()._step, args=(inputs, labels))
 
     def _scores(self, inputs: Any, labels: Any) -> Any:
-        """Loss and correctness of each sample, on its own device."""
         return self.strategy.run(super()._scores, args=(inputs, labels))
 
     def _explain(self, inputs: Any, labels: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
@@ -147,7 +145,6 @@ class Training(single.Training):
         return super().logits(single.Training.put(self, self.get(batch)))
 
     def _locals(self, value: Any) -> tuple[tf.Tensor, ...]:
-        """A value on each of this process's devices."""
         return self.strategy.experimental_local_results(value)
 
     def _loss_and_gradients(

@@ -118,7 +118,6 @@ def statistics(training: Any) -> dict[str, dict[str, Array]]:
 
 
 def _layers(model: keras.Model) -> dict[str, keras.layers.Layer]:
-    """Every layer by a path that is its own, the outer ones first."""
     layers = enumerate(model._flatten_layers(include_self=False))
     return {f"{layer.name}#{number}": layer for number, layer in layers}
 

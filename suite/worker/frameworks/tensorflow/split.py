@@ -122,7 +122,6 @@ class Training(single.Training):
         return {"strategy": "split", "devices": len({each.value.device for each in self.model.trainable_variables})}
 
     def _update(self, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """One update; the loss before it and the gradients that it followed."""
         count = _microbatches(self.cell)
         size = inputs.shape[0] // count
         parts = [(inputs[at : at + size], labels[at : at + size]) for at in range(0, count * size, size)]

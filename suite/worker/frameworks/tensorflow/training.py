@@ -51,9 +51,15 @@ Batch = tuple[tf.Tensor, tf.Tensor]
 def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     take_threads(cell)  # before anything starts TensorFlow's own
     cards = tf.config.list_physical_devices("GPU")
-    device = choose(cell, device, "TensorFlow", cuda=bool(cards), installation=installation, other=other_accelerator())
-    if cell.compile not in COMPILE_MODES:
-        raise UnsupportedError(f"TensorFlow has no compile mode {cell.compile!r}; it has {', '.join(COMPILE_MODES)}")
+    device = choose(
+        cell,
+        device,
+        "TensorFlow",
+        cuda=bool(cards),
+        installation=installation,
+        other=other_accelerator(),
+        modes=COMPILE_MODES,
+    )
     cudnn = read_declaration(cell.workload).recurrent and device == "cuda" and cell.kernel != "scan"
     if cudnn and cell.compile == "compile":
         raise UnsupportedError("cuDNN's LSTM cannot be compiled by XLA in TensorFlow; use the graph mode")
