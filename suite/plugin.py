@@ -29,7 +29,7 @@ from suite.record.saved import SCHEMA
 from suite.session import observers as observing
 from suite.session.engines import options as engine_options
 from suite.session.journal import JournalError
-from suite.session.launches import interpreters, settings
+from suite.session.launches import settings
 from suite.session.launches.launch import LaunchError
 from suite.session.opening import advice, open_run, taken, why_nothing_measured
 from suite.session.run import Run
@@ -89,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse wrong options, and give ``--benchmark-save`` without a name one, before pytest-benchmark reads it."""
     try:
         settings.refuse_surrogates(config)
-        config.option.release = interpreters.resolve(config.option.release)
+        config.option.release = settings.resolve_releases(config.option.release)
         chosen = options.chosen_matrix(config)
         settings.refuse_without_cuda(config)
         observing.check(config)

@@ -15,7 +15,7 @@ from suite.plan.command.common import LOCAL
 from suite.plan.matrix import MatrixError
 from suite.record.text import clean
 from suite.session.journal import JournalError
-from suite.session.launches import interpreters
+from suite.session.launches import settings
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.settings import Settings
 from suite.session.resume import command
@@ -38,7 +38,7 @@ EXPECTED = (CellError, DataError, JournalError, LaunchError, MatrixError, OSErro
 def tune(options: Namespace, arguments: Sequence[str]) -> int:
     """Search, save the launches, and print the answer; returns the exit status. The ``arguments`` are those typed."""
     try:
-        options.release = interpreters.resolve(options.release)
+        options.release = settings.resolve_releases(options.release)
         search = command_line.search(options)
         on_cpu = options.device == "cpu" or (options.on == LOCAL and not has_gpu())
         if on_cpu or options.on == LOCAL:  # what the hosts of a cluster measure is theirs to say
