@@ -88,7 +88,7 @@ def test_without_keras_the_reason_names_the_extra(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(interfaces, "import_module", missing)
     with pytest.raises(UnsupportedError, match=r"pip install -e '\.\[pytorch-cpu,keras\]'"):
-        interfaces.load_interface(Cell("imdb_lstm", "pytorch", interface="keras"))
+        interfaces.of(Cell("imdb_lstm", "pytorch", interface="keras"))
 
 
 class Epochs:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from suite.record.handover.job import Job
 
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
-from suite.record.job import Job
 from suite.session.launches.launch import launch
 from suite.worker import interfaces
 from suite.worker.frameworks import UnsupportedError
@@ -39,8 +39,7 @@ def test_a_window_is_one_fit_of_its_steps_and_the_next_goes_on_from_it() -> None
         code.prepare(cell, "cpu", 0)
         module, weights = interfaces.module(cell), spec.reference_weights(0)
         native, fitted = (
-            make(cell, spec, module, weights, "cpu")
-            for make in (code.Training, interfaces.load_interface(cell).Training)
+            make(cell, spec, module, weights, "cpu") for make in (code.Training, interfaces.of(cell).Training)
         )
         steps = [float(native.step(native.put(source[number]))) for number in range(5)]
         coming = (fitted.put(source[number]) for number in range(5))
@@ -67,7 +66,7 @@ def test_what_lightning_does_not_have_is_unsupported(settings: dict[str, Any], w
 
 def test_lightning_is_an_interface_of_pytorch() -> None:
     with pytest.raises(UnsupportedError, match="lightning is an interface of pytorch, not of jax"):
-        interfaces.load_interface(Cell("imdb_lstm", "jax", interface="lightning"))
+        interfaces.of(Cell("imdb_lstm", "jax", interface="lightning"))
 
 
 def test_without_lightning_the_reason_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +75,7 @@ def test_without_lightning_the_reason_names_the_extra(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(interfaces, "import_module", missing)
     with pytest.raises(UnsupportedError, match=r"Lightning is not installed .* '\.\[pytorch-cpu,lightning\]'"):
-        interfaces.load_interface(Cell("imdb_lstm", "pytorch", interface="lightning"))
+        interfaces.of(Cell("imdb_lstm", "pytorch", interface="lightning"))
 
 
 @needs_frameworks("pytorch")

@@ -47,7 +47,7 @@ def test_a_restored_training_goes_on_as_if_nothing_had_happened() -> None:
     source = batches(spec, 2)
     with switches_restored("jax"):
         code.prepare(cell, "cpu", 0)
-        make, module = interfaces.load_interface(cell).Training, interfaces.module(cell)
+        make, module = interfaces.of(cell).Training, interfaces.module(cell)
         first, second = (make(cell, spec, module, spec.reference_weights(0), "cpu", seed=seed) for seed in (1, 2))
         first.step(first.put(source[0]))
         second.restore(first.checkpoint())
@@ -73,7 +73,7 @@ def test_what_nnx_does_not_have_is_unsupported(settings: dict[str, Any], words: 
 
 
 def test_nnx_is_an_interface_of_jax() -> None:
-    for look in (interfaces.load_interface, interfaces.module):
+    for look in (interfaces.of, interfaces.module):
         with pytest.raises(UnsupportedError, match="nnx is an interface of jax, not of pytorch"):
             look(Cell("imdb_lstm", "pytorch", interface="nnx"))
     with pytest.raises(UnsupportedError, match=r"cifar100_resnet18 has no file nnx\.py"):

@@ -54,7 +54,7 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
     )
 
 
-def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
     del ranks
     if len(_devices(device)) < cell.devices:

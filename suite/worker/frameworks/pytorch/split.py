@@ -27,12 +27,12 @@ from workloads.spec import WorkloadSpec
 
 # What `suite.worker.distributed.process_group` asks of the file for a strategy; no process trains by itself, and no
 # gradient is summed.
-__all__ = ("Training", "connect", "gradient_bytes", "init_process_group", "loaders")
+__all__ = ("Training", "connect", "gradient_bytes", "loaders", "unite")
 
 
-def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
-    settings = pytorch_devices.init_process_group(cell, device, ranks)
+    settings = pytorch_devices.unite(cell, device, ranks)
     return settings | {"schedule": "1F1B", "microbatches": _microbatches(cell), "batch_normalisation": "per microbatch"}
 
 

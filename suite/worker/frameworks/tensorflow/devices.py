@@ -51,7 +51,7 @@ def logical_cpus(cell: Cell, device: str) -> None:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * cell.devices)
 
 
-def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
     del ranks
     cuda = device == "cuda"

@@ -24,7 +24,7 @@ from workloads.spec import WorkloadSpec
 
 # What `suite.worker.distributed.process_group` asks of the file for a strategy; no process trains by itself, and no
 # gradient is summed.
-__all__ = ("Training", "connect", "gradient_bytes", "init_process_group", "loaders")
+__all__ = ("Training", "connect", "gradient_bytes", "loaders", "unite")
 
 
 def loaders(cell: Cell) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
     logical_cpus(cell, device)
 
 
-def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
     del ranks
     if len(_devices(device)) < cell.devices:
