@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from suite.record.handover.job import Job
+from suite.record.job import Job
 
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
