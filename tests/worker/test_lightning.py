@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from suite.record.job import Job
 
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
+from suite.record.job import Job
 from suite.session.launches.launch import launch
 from suite.worker import interfaces
 from suite.worker.frameworks import UnsupportedError
