@@ -26,7 +26,7 @@ from suite.plan.measuring import LEAST_TESTED
 from suite.record.saved import SCHEMA
 from suite.session import observers as observing
 from suite.session.engines import options as engine_options
-from suite.session.launches import interpreters, settings
+from suite.session.launches import settings
 from suite.session.terminal import interruptible
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     try:
         settings.refuse_surrogates(config)
-        config.option.release = interpreters.resolve(config.option.release)
+        config.option.release = settings.resolve_releases(config.option.release)
         chosen = options.chosen_matrix(config)
         settings.refuse_without_cuda(config)
         observing.check(config)

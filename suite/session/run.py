@@ -18,7 +18,7 @@ from suite.session.eta import Eta, durations, is_lean
 from suite.session.hosts.cluster import Cluster, open_cluster
 from suite.session.hosts.dispatch import Dispatch, Post, key_of
 from suite.session.hosts.group import HostGroup
-from suite.session.launches import batch_finder, interpreters
+from suite.session.launches import batch_finder, settings
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.launcher import Host, Launcher
 from suite.session.launches.machine import Machine
@@ -86,11 +86,11 @@ class Run:
             self.info["resumed"] = 1 + max(record.resumed for record in last.values())
 
     def _open_host(self, cells: Sequence[Cell]) -> Host:
-        settings = self.settings
-        if settings.on == LOCAL:
-            self._machine = Machine(settings.device, settings.data, settings.data_directory, self.say, self._open)
+        own = self.settings
+        if own.on == LOCAL:
+            self._machine = Machine(own.device, own.data, own.data_directory, self.say, self._open)
             return self._machine
-        self._cluster = open_cluster(settings, cells, self.say, self._open)
+        self._cluster = open_cluster(own, cells, self.say, self._open)
         return self._cluster.groups[0]
 
     @property
@@ -213,7 +213,7 @@ class Run:
         if self._cluster:  # whose hosts answer for themselves
             self._cluster.prepare(workloads)
         elif self._machine:
-            interpreters.check(cells, self.settings.device, self.say)
+            settings.check_interpreters(cells, self.settings.device, self.say)
             for workload in workloads:
                 self._machine.folder(workload)
         if remaining and self.repeats:
@@ -255,7 +255,7 @@ class Run:
             self._launcher.whole_blocks = self._outlook.whole_blocks
 
     def _build(self, cells: Sequence[Cell]) -> dict[str, str]:
-        return interpreters.build(cells, self.say) if self.settings.on == LOCAL else {}
+        return settings.build_releases(cells, self.say) if self.settings.on == LOCAL else {}
 
     def _begin(self) -> None:
         """Start the launches: one after the other here, in blocks side by side on a cluster."""

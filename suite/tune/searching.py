@@ -15,8 +15,7 @@ from suite.plan.command.common import ANSWERS, LOCAL
 from suite.plan.matrix import MatrixError
 from suite.plan.sweeps.sweep import describe_axes, parse_axes
 from suite.record.text import clean
-from suite.session.launches import interpreters
-from suite.session.launches.settings import Settings
+from suite.session.launches.settings import Settings, resolve_releases
 from suite.session.resume import command
 from suite.session.run import Run
 from suite.session.storage import save_run
@@ -29,7 +28,7 @@ from workloads.data.progress import waiting
 
 def tune(options: Namespace) -> int:
     """Search, save the launches, and print the answer; returns the exit status."""
-    options.release = interpreters.resolve(options.release)
+    options.release = resolve_releases(options.release)
     search = read_search(options)
     on_cpu = options.device == "cpu" or (options.on == LOCAL and not has_gpu())
     if on_cpu or options.on == LOCAL:  # what the hosts of a cluster measure is theirs to say

@@ -52,10 +52,11 @@ LEAST_EPOCH_S = 5.0
 
 
 def native(cell: Cell) -> bool:
+    """Whether the suite's own loop trains the cell."""
     return cell.interface == INTERFACES[0]
 
 
-def load_interface(cell: Cell) -> ModuleType:
+def of(cell: Cell) -> ModuleType:
     """The interface's file for the cell's framework.
 
     Raises `UnsupportedError` where the framework has no such interface, or its package is not installed.
@@ -82,7 +83,7 @@ def _file(cell: Cell) -> str:
 
 def tools(cell: Cell) -> ModuleType:
     """The file for the evidence of the cell."""
-    return import_module(f"suite.worker.frameworks.{cell.framework}.evidence") if native(cell) else load_interface(cell)
+    return import_module(f"suite.worker.frameworks.{cell.framework}.evidence") if native(cell) else of(cell)
 
 
 def module(cell: Cell) -> ModuleType:
@@ -124,4 +125,9 @@ def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
 
 def distributions(cell: Cell) -> tuple[str, ...]:
     """The packages that the record names besides the framework's."""
-    return () if native(cell) else tuple(load_interface(cell).DISTRIBUTIONS)
+    return () if native(cell) else tuple(of(cell).DISTRIBUTIONS)
+
+
+def describe_training(training: Any) -> dict[str, Any]:
+    """The settings that are known once there is a model."""
+    return training.settings() if hasattr(training, "settings") else {}

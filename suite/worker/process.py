@@ -217,7 +217,7 @@ class _Launch:
     def _first_step(self, training: Any, batch: Any, train: bool) -> None:
         self.send(progress="first step", begin="first_step")
         start = time.perf_counter_ns()
-        self.settings |= training.settings() if hasattr(training, "settings") else {}  # those that a model decides
+        self.settings |= interfaces.describe_training(training)
         compiled = training.compile(batch)
         self.compile_s = _since(start) if compiled else None
         self.send(part={"compile_s": self.compile_s}, took="compile")

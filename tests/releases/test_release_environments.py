@@ -24,7 +24,7 @@ from suite.releases import environments, uv
 from suite.releases.__main__ import main
 from suite.releases.environments import build, find, list_built, prepare
 from suite.releases.uv import ReleaseError, UnresolvedError, read_lock
-from suite.session.launches import interpreters
+from suite.session.launches import settings
 from suite.session.launches.launch import LaunchError, interpreter
 from tests.releases.conftest import MINOR
 
@@ -75,10 +75,10 @@ def test_launches_find_it_by_its_variable_and_records_name_its_lock(
         Cell("imdb_lstm", "jax"),
         Cell("imdb_lstm", "jax", release="0.1"),
     ]
-    locks = interpreters.build(cells, quiet)
+    locks = settings.build_releases(cells, quiet)
     assert list(locks) == ["jax 0.9.2"]
     assert interpreter("jax", "0.9.2") == str(tool / "jax-0.9.2" / "bin" / "python")
-    assert interpreters.build(cells, quiet) == locks, "a second run in the same process has the locks too"
+    assert settings.build_releases(cells, quiet) == locks, "a second run in the same process has the locks too"
     monkeypatch.setattr(sys, "prefix", str(tool / "jax-0.9.2"))
     assert describe(["jax"])["lock"] == hashlib.sha256(locks["jax 0.9.2"].encode()).hexdigest()
 
@@ -259,8 +259,8 @@ def test_nothing_of_it_is_imported_unless_a_release_is_named() -> None:
     code = """
 import sys, suite.plugin, suite.session.run, suite.worker.process, suite.tune.searching, suite.compare.comparing
 from suite.plan.cell import Cell
-from suite.session.launches import interpreters
-assert interpreters.build([Cell("imdb_lstm", "jax")], print) == {}
+from suite.session.launches import settings
+assert settings.build_releases([Cell("imdb_lstm", "jax")], print) == {}
 print(*(name for name in sys.modules if name.startswith("suite.releases")))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -14,8 +14,8 @@ from suite.plan.cell import Cell
 from suite.record.job import Job
 from suite.record.parts.environment import LOCK_FILE
 from suite.session.journal import read
-from suite.session.launches import interpreters
 from suite.session.launches import launch as launching
+from suite.session.launches import settings
 from suite.session.launches.launch import ROOT, LaunchError, interpreter, launch, tox_environment, variables
 from tests.launches import StandIn
 from tests.sessions import Suite, records_of, refused
@@ -134,7 +134,7 @@ def test_a_framework_that_is_not_installed_here_is_that_of_tox(tmp_path: Path, m
     assert tox_environment("jax", "cpu") == ".tox/jax-cpu"
     assert tox_environment("pytorch") == ""
     said: list[str] = []
-    interpreters.check([Cell("imdb_lstm", "jax"), Cell("imdb_lstm", "pytorch")], "cpu", said.append)
+    settings.check_interpreters([Cell("imdb_lstm", "jax"), Cell("imdb_lstm", "pytorch")], "cpu", said.append)
     assert [line.rpartition(": ")[2] for line in said] == [".tox/jax-cpu"]
 
 
@@ -166,17 +166,17 @@ def test_compiled_code_that_others_can_change_is_not_run(
 ) -> None:
     monkeypatch.setenv(name, value.format(tmp_path))
     cells = [Cell("imdb_lstm", "jax")]
-    interpreters.check(cells, "cpu", lambda _: None)
+    settings.check_interpreters(cells, "cpu", lambda _: None)
     tmp_path.chmod(0o1777)
     with pytest.raises(LaunchError, match=f"{name} names, .*: others can change it"):
-        interpreters.check(cells, "cpu", lambda _: None)
+        settings.check_interpreters(cells, "cpu", lambda _: None)
 
 
 def test_a_cache_that_no_launch_uses_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path.chmod(0o1777)
     for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR", "PIP_CACHE_DIR"):
         monkeypatch.setenv(name, str(tmp_path))
-    interpreters.check([Cell("imdb_lstm", "jax")], "cpu", lambda _: None)
+    settings.check_interpreters([Cell("imdb_lstm", "jax")], "cpu", lambda _: None)
 
 
 ARGUMENTS = ("suite", "--benchmark-save=r", "--workload=imdb_lstm", "--launches=1", "--release=jax=0.9.2")

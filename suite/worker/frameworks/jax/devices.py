@@ -52,7 +52,7 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
     )
 
 
-def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     del ranks
     if len(_devices(device)) < cell.devices:
         raise UnsupportedError(f"{cell.devices} devices are asked for, and JAX sees {len(_devices(device))}")

@@ -24,7 +24,7 @@ from workloads.data.dataset import Array
 
 # What `suite.worker.distributed.process_group` asks of the file for a strategy; no process trains by itself, and no
 # gradient is summed.
-__all__ = ("Training", "connect", "gradient_bytes", "init_process_group", "loaders")
+__all__ = ("Training", "connect", "gradient_bytes", "loaders", "unite")
 
 
 def connect(cell: Cell, device: str, ranks: Ranks) -> None:
@@ -32,8 +32,8 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
     jax.config.update("jax_num_cpu_devices", cell.devices)
 
 
-def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
-    settings = jax_devices.init_process_group(cell, device, ranks)
+def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+    settings = jax_devices.unite(cell, device, ranks)
     return settings | {"backend": "nccl" if device == "cuda" else "in-process", "batch_normalisation": "whole batch"}
 
 

@@ -56,7 +56,8 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
     dist.init_process_group(backend, store=store, rank=ranks.rank, world_size=ranks.world, timeout=TIMEOUT)
 
 
-def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+    """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
     del ranks
     settings: dict[str, Any] = {"backend": "nccl" if device == "cuda" else "gloo"}
     if device == "cuda":

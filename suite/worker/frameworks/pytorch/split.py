@@ -26,11 +26,11 @@ from workloads.spec import WorkloadSpec
 
 # What `suite.worker.distributed.process_group` asks of the file for a strategy; no process trains by itself, and no
 # gradient is summed.
-__all__ = ("Training", "connect", "gradient_bytes", "init_process_group", "loaders")
+__all__ = ("Training", "connect", "gradient_bytes", "loaders", "unite")
 
 
-def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
-    settings = pytorch_devices.init_process_group(cell, device, ranks)
+def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+    settings = pytorch_devices.unite(cell, device, ranks)
     return settings | {"schedule": "1F1B", "microbatches": _microbatches(cell), "batch_normalisation": "per microbatch"}
 
 

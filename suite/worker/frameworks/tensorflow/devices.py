@@ -48,7 +48,7 @@ def logical_cpus(cell: Cell, device: str) -> None:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * cell.devices)
 
 
-def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     del ranks
     cuda = device == "cuda"
     if cell.processes > 1:
