@@ -31,6 +31,8 @@ from workloads.spec import WORKLOADS, specification
 
 #: A measured matrix peak over that of its kind, at most, and of a GPU at least: processors do less.
 PEAK_MOST, PEAK_LEAST = 1.4, 0.1
+#: The memory of a machine over that in another launch, at most; in each published run it is one.
+MEMORY_MOST = 1.1
 #: What a processor is not called; some have a Radeon inside, and say so.
 GPU_NAME = re.compile(
     r"geforce|tesla|quadro|\b(RTX|GTX|TITAN|[AHPV]100|[AH]800|H20|G?[BH][123]00|L40?S?|MI\d{3}X)\b", re.IGNORECASE
@@ -197,6 +199,12 @@ def device(run: Submission) -> Iterator[Problem]:
         if len(names) > 1:
             yield Problem(FAILED, f"its launches ran on {len(names)} machines: {'; '.join(names)}",
                           "bundle one machine's run")  # fmt: skip
+    for host in of_hosts:
+        sizes = [each.environment["machine"]["memory_bytes"] for each in run.ok if each.host == host]
+        if max(sizes) > MEMORY_MOST * min(sizes):
+            least, most = (size / 2**30 for size in (min(sizes), max(sizes)))
+            why = f"its launches had {least:.3g} and {most:.3g} GiB of memory"
+            yield Problem(FAILED, why, "bundle one machine's run")
     rates: dict[tuple[str, int], list[float]] = {}
     for record in run.ok:
         yield from _check_name(record)

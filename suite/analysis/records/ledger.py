@@ -74,7 +74,7 @@ CHECKS = (
         "floating-point operations per second against the highest measured peak",
         f"{steps.PEAK_MOST} at most; {steps.PEAK_OF_FEW:g} where fewer than three launches measured it",
     ),
-    Check("a measured peak against the usual one of its device", f"{steps.PEAK_OF_USUAL:g} times at most"),
+    Check("a measured peak against the usual one of its device", "{:g} to {:g} times".format(*steps.PEAK_OF_USUAL)),
     Check(
         "a profiled step against the fastest and the slowest timed one", " to ".join(f"{x:g}" for x in steps.PROFILED),
         steps.check_profile, trained=False,
@@ -168,8 +168,11 @@ def _rates(records: Iterator[tuple[Device, Record]]) -> dict[Device, list[float]
 
 
 def _find_odd(record: Record, rates: Sequence[float]) -> list[str]:
-    """Whether a launch measured a peak far above those of others, beside which every rate would seem small."""
+    """Whether a launch measured a peak far above those of others, or far below, beside which every rate seems large."""
     own = positive(record.settings.get("peak_flops_per_s"))
-    if not rates or not own or own <= steps.PEAK_OF_USUAL * median(rates):
+    if not rates or not own:
         return []
-    return [f"its peak is {own / median(rates):.1f} times the usual one"]
+    share, (least, most) = own / median(rates), steps.PEAK_OF_USUAL
+    if share > most or (share < least and CONTAMINATED not in record.flags):
+        return [f"its peak is {share:.2g} times the usual one"]
+    return []
