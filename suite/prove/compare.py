@@ -68,8 +68,8 @@ def first_difference(pair: Pair, found: list[Check]) -> Place | None:
     if name == "weights":
         tensor = _worst(distances(pair.given.weights, pair.other.group("weights")))
     elif name in ("gradients", "three steps"):
-        moved = (pair.moved(side, "first" if name == "three steps" else name) for side in pair.sides)
-        tensor = _worst(distances(*moved, GRADIENT_LEAST))
+        one, other = (pair.moved(side, "first" if name == "three steps" else name) for side in pair.sides)
+        tensor = _worst(distances(one, other, GRADIENT_LEAST))
     elif name == "evaluation":
         layer = next((layer for layer in pair.layers if not _has_same_statistics(layer)), None)
     elif name == "dropout" and (differing := first_differing(pair)):
@@ -112,11 +112,13 @@ def _compare_loss(name: str, pair: Pair) -> Check:
 
 
 def _compare_gradients(name: str, pair: Pair) -> Check:
-    return _compare_gaps(name, distances(*(side.group("gradients") for side in pair.sides), GRADIENT_LEAST))
+    one, other = (side.group("gradients") for side in pair.sides)
+    return _compare_gaps(name, distances(one, other, GRADIENT_LEAST))
 
 
 def _compare_steps(name: str, pair: Pair) -> Check:
-    weights = _compare_gaps(name, distances(*(side.group("after") for side in pair.sides)))
+    one, other = (side.group("after") for side in pair.sides)
+    weights = _compare_gaps(name, distances(one, other))
     return weights if not weights.same else _check(name, _gap(pair, "losses"), "the losses")
 
 
