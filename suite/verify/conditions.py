@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from suite.analysis.records.hardware import machine
 from suite.analysis.records.machines import Machines
-from suite.analysis.records.steps import PEAK_OF_FEW
+from suite.analysis.records.steps import PEAK_OF_FEW, WINDOW_LEAST, is_short
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import within
 from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL
@@ -162,6 +162,9 @@ def _check_steady(run: Submission) -> Iterator[Problem]:
         said = {name: phase.steady for name, phase in record.phases.items()}
         if steady != said or steady["train"] == ("unsteady" in record.flags):
             yield Problem(FAILED, f"{record.key} has not the flags that its windows give", MEASURE)
+        least_s = WINDOW_LEAST * record.run["plan"]["min_window_s"]
+        if "contaminated" not in record.flags and any(is_short(phase, least_s) for phase in record.phases.values()):
+            yield Problem(FAILED, f"{record.key} has shorter windows than were planned", IDLE)
 
 
 def _is_steady(phase: Phase, least_s: float) -> bool:

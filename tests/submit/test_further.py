@@ -1,4 +1,4 @@
-"""Sixty-six more forged bundles: a rule that is there for it answers each of them."""
+"""Sixty-seven more forged bundles: a rule that is there for it answers each of them."""
 
 from __future__ import annotations
 
