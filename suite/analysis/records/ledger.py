@@ -50,7 +50,8 @@ CHECKS = (
     Check("windows are as many as planned, of equally many steps", "exactly", steps.check_windows, trained=False),
     Check(
         "the median window against the planned least",
-        f"{steps.WINDOW_LEAST} at least, {steps.WINDOW_BUSY} beside other programs",
+        f"{steps.WINDOW_LEAST} at least, {steps.WINDOW_BUSY} beside other programs; or {steps.FREED} of the last "
+        "warm-up window, if that was long enough",
     ),
     Check(
         "windows against the time in which they were taken", " to ".join(map(str, steps.FILL)), steps.check_bursts,
@@ -68,7 +69,7 @@ CHECKS = (
     ),
     Check(
         "fastest window of `train` against the slowest of `compute` and `input` together",
-        f"{steps.SERIAL_MOST} at most, likewise",
+        f"{steps.SERIAL_MOST} at most, likewise; {steps.SERIAL_BUSY:g} beside other programs",
     ),
     Check(
         "floating-point operations per second against the highest measured peak",
