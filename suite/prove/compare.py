@@ -9,7 +9,7 @@ import numpy as np
 
 from suite.prove.draws import first_differing, silent
 from suite.prove.layers import Layer, Pair, Place, pair_of
-from suite.prove.numbers import TOLERANCE, Given, Numbers, distance, distances, same
+from suite.prove.numbers import GRADIENT_LEAST, TOLERANCE, Given, Numbers, distance, distances, same
 from suite.worker.evidence.layers import SCALE
 from workloads.data.dataset import Array
 
@@ -25,7 +25,7 @@ class Check:
     """One line of the table: ``same`` is None where a side could not be compared; ``detail`` says what differs.
 
     ``seen`` is False where there should be something to compare and neither side shows it, ``failed`` where a side
-    ended with an error.
+    ended with an error, ``skipped`` where both sides have something that cannot be compared.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Check:
     detail: str = ""
     seen: bool = True
     failed: bool = False
+    skipped: bool = False
 
 
 def checks(one: Numbers, other: Numbers, given: Given) -> list[Check]:
@@ -66,7 +67,8 @@ def first_difference(pair: Pair, found: list[Check]) -> Place | None:
     if name == "weights":
         tensor = _worst(distances(pair.given.weights, pair.other.group("weights")))
     elif name in ("gradients", "three steps"):
-        tensor = _worst(distances(*(pair.moved(s, "first" if name == "three steps" else name) for s in pair.sides)))
+        one, other = (pair.moved(side, "first" if name == "three steps" else name) for side in pair.sides)
+        tensor = _worst(distances(one, other, GRADIENT_LEAST))
     elif name == "evaluation":
         layer = next((layer for layer in pair.layers if not _has_same_statistics(layer)), None)
     elif name == "dropout" and (differing := first_differing(pair)):
@@ -109,11 +111,13 @@ def _compare_loss(name: str, pair: Pair) -> Check:
 
 
 def _compare_gradients(name: str, pair: Pair) -> Check:
-    return _compare_gaps(name, distances(*(side.group("gradients") for side in pair.sides)))
+    one, other = (side.group("gradients") for side in pair.sides)
+    return _compare_gaps(name, distances(one, other, GRADIENT_LEAST))
 
 
 def _compare_steps(name: str, pair: Pair) -> Check:
-    weights = _compare_gaps(name, distances(*(side.group("after") for side in pair.sides)))
+    one, other = (side.group("after") for side in pair.sides)
+    weights = _compare_gaps(name, distances(one, other))
     return weights if not weights.same else _check(name, _gap(pair, "losses"), "the losses")
 
 
@@ -152,9 +156,9 @@ def _count_differing(one: Array, other: Array) -> int:
 def _compare_at_scale(name: str, pair: Pair) -> Check:
     sides, bound = [side.arrays for side in pair.scaled.sides], _find_bound(pair.scaled)
     if not any(np.isfinite(side[array]).all() for side in sides for array in ("logits", "loss", "after")):
-        return Check(name, True, None, "not finite, and not compared")
+        return Check(name, True, None, "not finite, and not compared", skipped=True)
     if bound > CHAOTIC:
-        return Check(name, True, None, "chaotic, and not compared")
+        return Check(name, True, None, "chaotic, and not compared", skipped=True)
     for what, least in (("logits", 0.0), ("loss", 1.0)):
         gap = distance(sides[0][what], sides[1][what], least)
         if gap > bound:

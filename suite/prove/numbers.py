@@ -14,6 +14,9 @@ from workloads.data.dataset import Array
 #: The largest relative distance, in the L2 norm, of what counts as the same in float64.
 TOLERANCE = 1e-9
 
+#: The least size of a gradient, as a share of the largest: what is zero by mathematics was 3e-16 of that at most.
+GRADIENT_LEAST = 1e-3
+
 #: Axes of a framework in the order of another: channels last or second, time steps or heads first or second.
 ORDERS: dict[int, list[tuple[int, ...]]] = {
     4: [(0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 1, 3)],
@@ -78,16 +81,17 @@ def distance(one: Array | float, other: Array | float, least: float = 0.0) -> fl
     return float(np.linalg.norm(a - b)) / max(float(np.linalg.norm(a)), float(np.linalg.norm(b)), float(floor))
 
 
-def distances(one: Mapping[str, Array], other: Mapping[str, Array]) -> dict[str, float]:
-    """The distance of every tensor, relative to the largest of the model; infinite for one that only one side has.
+def distances(one: Mapping[str, Array], other: Mapping[str, Array], floor: float = 1.0) -> dict[str, float]:
+    """The distance of every tensor, relative to itself or to the ``floor``, a share of the largest of the model.
 
-    Where mathematics make a gradient zero, rounding makes another number of it in each framework.
+    Where mathematics make a gradient zero, rounding makes another number of it in each framework. Infinite for a tensor
+    that only one side has.
     """
     names = [*one, *(name for name in other if name not in one)]
     norms = [_norm(array) for side in (one, other) for array in side.values()]
-    largest = max((norm for norm in norms if np.isfinite(norm)), default=0.0)
+    least = floor * max((norm for norm in norms if np.isfinite(norm)), default=0.0)
     return {
-        name: distance(one[name], other[name], largest) if name in one and name in other else np.inf for name in names
+        name: distance(one[name], other[name], least) if name in one and name in other else np.inf for name in names
     }
 
 

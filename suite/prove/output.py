@@ -18,10 +18,10 @@ MARKS = {True: "same", False: "DIFFERS", None: "not asked"}
 
 def verdict(reference: Numbers, others: Sequence[Numbers], given: Given) -> tuple[list[str], bool]:
     """The lines to print, and whether all are the same."""
-    lines, all_same, differing = [], True, False
+    lines, all_same, differing, skipped = [], True, False, False
     for other in others:
         found = checks(reference, other, given)
-        agree = all(check.same for check in found)
+        agree, skipped = all(check.same for check in found), skipped or any(check.skipped for check in found)
         all_same, differing = all_same and agree, differing or any(check.same is False for check in found)
         lines += ["", f"{reference.framework} and {other.framework}", *map(_line, found)]
         if any(check.same is False for check in found):
@@ -30,6 +30,8 @@ def verdict(reference: Numbers, others: Sequence[Numbers], given: Given) -> tupl
     words = f"the same to {TOLERANCE:g}" if all_same else "not the same model"
     if all_same and rounding:
         words = f"{words} but for constants that Keras rounds"
+    if all_same and skipped:
+        words = f"{words}; not compared at a larger scale"
     if not all_same and not differing:
         words = "not proved: dropout was not seen"
     return [*lines, *rounding, "", f"verdict: {words}"], all_same
@@ -95,5 +97,6 @@ def where(place: Place, before: str = "") -> str:
 
 def _line(check: Check) -> str:
     off = "" if check.deviation is None else f"{check.deviation:.1e}"
-    mark = "ERROR" if check.failed else MARKS[check.same] if check.seen else "NOT SEEN"
+    mark = "ERROR" if check.failed else "skipped" if check.skipped else MARKS[check.same]
+    mark = mark if check.seen else "NOT SEEN"
     return f"  {check.name:20}{mark:12}{off:>8}  {check.detail}".rstrip()

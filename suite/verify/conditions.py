@@ -11,7 +11,7 @@ from statistics import median
 from packaging.utils import canonicalize_name
 
 from suite.analysis.records.machines import Machines, machine
-from suite.analysis.records.steps import PEAK_OF_FEW
+from suite.analysis.records.steps import PEAK_OF_FEW, WINDOW_LEAST, is_short
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import within
 from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL
@@ -30,6 +30,8 @@ from workloads.spec import WORKLOADS, specification
 
 #: A measured matrix peak over that of its kind, at most, and of a GPU at least: processors do less.
 PEAK_MOST, PEAK_LEAST = 1.4, 0.1
+#: The memory of a machine over that in another launch, at most; in each published run it is one.
+MEMORY_MOST = 1.1
 #: What a processor is not called; some have a Radeon inside, and say so.
 GPU_NAME = re.compile(
     r"geforce|tesla|quadro|\b(RTX|GTX|TITAN|[AHPV]100|[AH]800|H20|G?[BH][123]00|L40?S?|MI\d{3}X)\b", re.IGNORECASE
@@ -159,6 +161,9 @@ def _check_steady(run: Submission) -> Iterator[Problem]:
         said = {name: phase.steady for name, phase in record.phases.items()}
         if steady != said or steady["train"] == ("unsteady" in record.flags):
             yield Problem(FAILED, f"{record.key} has not the flags that its windows give", MEASURE)
+        least_s = WINDOW_LEAST * record.run["plan"]["min_window_s"]
+        if "contaminated" not in record.flags and any(is_short(phase, least_s) for phase in record.phases.values()):
+            yield Problem(FAILED, f"{record.key} has shorter windows than were planned", IDLE)
 
 
 def _is_steady(phase: Phase, least_s: float) -> bool:
@@ -196,6 +201,12 @@ def device(run: Submission) -> Iterator[Problem]:
         if len(names) > 1:
             yield Problem(FAILED, f"its launches ran on {len(names)} machines: {'; '.join(names)}",
                           "bundle one machine's run")  # fmt: skip
+    for host in of_hosts:
+        sizes = [each.environment["machine"]["memory_bytes"] for each in run.ok if each.host == host]
+        if max(sizes) > MEMORY_MOST * min(sizes):
+            least, most = (size / 2**30 for size in (min(sizes), max(sizes)))
+            why = f"its launches had {least:.3g} and {most:.3g} GiB of memory"
+            yield Problem(FAILED, why, "bundle one machine's run")
     rates: dict[tuple[str, int], list[float]] = {}
     for record in run.ok:
         yield from _check_name(record)

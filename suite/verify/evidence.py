@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.records.accounts import LATE_S
 from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted, problems
 from suite.catalog.metrics import first_gpu, number, within
 from suite.catalog.settings import SETTINGS
@@ -28,6 +29,9 @@ BETWEEN_MOST, BETWEEN_MOST_OF_ONE, MESSAGE_S = 0.005, 0.01, 0.01
 BETWEEN_MOST_BUSY = 0.05
 #: Windows that determine a launch: as many that agree to this many digits are no chance.
 WINDOWS_LEAST, DIGITS = 3, 7
+#: The same of losses, in their proportions, where they are apart by so much: those of a model that learns nothing are
+#: alike in all seeds.
+LOSS_DIGITS, LOSSES_APART = 6, 0.01
 
 
 def copies(run: Submission) -> Iterator[Problem]:
@@ -43,9 +47,9 @@ def copies(run: Submission) -> Iterator[Problem]:
 
 
 def _figures(record: Record) -> Iterator[tuple[str, tuple[object, ...]]]:
-    """Figures that two processes never share: times to the nanosecond, in their proportions."""
+    """Figures that two processes never share, in any order: times to the nanosecond, in their proportions."""
     for name, phase in record.phases.items():
-        seconds = [window.seconds for window in (*phase.warmup, *phase.windows)]
+        seconds = sorted(window.seconds for window in (*phase.warmup, *phase.windows))
         if len(seconds) >= WINDOWS_LEAST and len(set(seconds)) > 1:
             yield f"the windows of {name}", tuple(f"{each / seconds[0]:.{DIGITS}f}" for each in seconds)
     if len(record.startup) >= WINDOWS_LEAST:
@@ -55,7 +59,7 @@ def _figures(record: Record) -> Iterator[tuple[str, tuple[object, ...]]]:
 
 
 def _losses(record: Record) -> Iterator[tuple[str, tuple[float, ...]]]:
-    """Losses of a training to its end, which another seed never gives to the last digit, but where all are alike."""
+    """Losses of a training to its end, which another seed never gives, several not even in their proportions."""
     epochs = record.course.epochs if record.course else ()
     curve = record.course.curve if record.course else ()
     series = {
@@ -64,7 +68,11 @@ def _losses(record: Record) -> Iterator[tuple[str, tuple[float, ...]]]:
         "the losses of its first steps": curve,
     }
     series |= {f"the losses of epoch {at}": (each.train_loss, each.test_loss) for at, each in enumerate(epochs, 1)}
-    return ((name, losses) for name, losses in series.items() if len({*losses}) > 1)
+    for name, losses in series.items():
+        if len(losses) >= WINDOWS_LEAST and max(losses) > (1 + LOSSES_APART) * min(losses) > 0:
+            yield name, tuple(round(each / losses[0], LOSS_DIGITS) for each in losses)
+        elif len({*losses}) > 1:  # to the last digit
+            yield name, losses
 
 
 def check_plan(run: Submission) -> Iterator[Problem]:
@@ -173,7 +181,9 @@ def clock(run: Submission) -> Iterator[Problem]:
                 left_s, late_s = passed_s - seconds, MESSAGE_S * len(phase.spans) if clock else 0.0
                 of_cells.setdefault((record.cell, name, clock), []).append((left_s - late_s) / seconds)
                 if left_s < -late_s - ROUNDED_S * len(phase.spans):
-                    yield Problem(FAILED, f"the windows of {name} of {record.key} take {seconds:.6f} s, "
+                    waited_s = LATE_S * len(phase.spans) if clock and busy else 0.0  # as messages do beside others
+                    kind = WARNING if -left_s <= waited_s else FAILED
+                    yield Problem(kind, f"the windows of {name} of {record.key} take {seconds:.6f} s, "
                                   f"{-left_s:.6f} s more than passed{clock}", MEASURE)  # fmt: skip
                 elif left_s > BETWEEN_MOST_OF_ONE * seconds + late_s:
                     kind = WARNING if busy and left_s < BETWEEN_MOST_BUSY * seconds + late_s else FAILED

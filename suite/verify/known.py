@@ -62,6 +62,10 @@ class Readings(TypedDict, total=False):
     memory_full_share: Share
 
 
+#: What was typed, of which rules read these.
+Typed = TypedDict("Typed", {"k": str, "no-control": bool | str, "budget": str | float}, total=False)
+
+
 @dataclass(frozen=True)
 class Field:
     """``of`` is who has it, ``kind`` its type for msgspec."""
@@ -80,7 +84,7 @@ OF_RUN = {
     "cells": Field(RUN, Text),
     "launches": Field(RUN, Asked),
     "planned": Field(RUN, Some),
-    "typed": Field(RUN, dict[str, Any]),
+    "typed": Field(RUN, Typed),
     "design": Field(RUN, Sequential, MAYBE),
     "budget_s": Field(RUN, Positive, MAYBE),
     "repeats": Field(RUN, bool, MAYBE),

@@ -12,13 +12,14 @@ from suite.analysis.records.load import load
 from suite.analysis.records.steps import OVERFLOWS, check_rate
 from suite.analysis.statistics.fastest import find_fastest
 from suite.analysis.statistics.inference import LEAST
+from suite.record.disturbance import CONTAMINATED
 from suite.record.parts.evidence import Decoded
 from suite.record.parts.history import Ledger
 from suite.record.record import Phase, Record, Window
 from tests import records
 from tests.published import RUNS
 from tests.studies.measuring.faults import FAULTS
-from tests.studies.measuring.simulated import Fault, judge, launched
+from tests.studies.measuring.simulated import Fault, Machine, judge, launched
 
 
 def test_no_published_launch_raises_an_alarm() -> None:
@@ -40,6 +41,21 @@ def test_a_fault_of_measurement_is_noticed(fault: Fault) -> None:
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_a_launch_without_a_fault_raises_no_alarm(seed: int) -> None:
     assert problems(launched(seed=seed)) == []
+
+
+@pytest.mark.parametrize("slower", [2.5, 4.0, 8.0])
+@pytest.mark.parametrize("until_s", [1.0, 1.6, 2.5, 4.0, 6.0, 9.0])
+def test_other_programs_that_end_in_the_middle_raise_no_alarm(slower: float, until_s: float) -> None:
+    """After a warm-up, whose windows were long enough, or between two phases."""
+
+    def plant(patch: pytest.MonkeyPatch, machine: Machine) -> None:
+        work, end_s = Machine.work, machine.now_s + until_s
+        patch.setattr(Machine, "work", lambda self, s: work(self, s * (slower if self.now_s < end_s else 1)))
+
+    made = launched(Fault("others", plant))
+    beside = made.phases["train"].spans[0][1] <= 100 + until_s + 1  # in most windows of training
+    made = replace(made, flags=(*made.flags, CONTAMINATED)) if beside else made
+    assert find_unaccounted({0: [made]}) == {}
 
 
 def wrong(record: Record) -> Record:

@@ -63,6 +63,13 @@ def test_a_gradient_that_is_zero_by_mathematics_is_no_difference() -> None:
     assert compared(numbers("a", gradients__a__bias=np.zeros(3)), numbers("b"))["gradients"].same is False
 
 
+def test_a_small_gradient_is_no_zero() -> None:
+    """A missing one is seen though it is a billionth of the largest, and rounding beside the largest is not."""
+    for size, same in ((1e-9, False), (1e-15, True)):
+        sides = (numbers(name, gradients__a__bias=np.full(3, own)) for name, own in (("a", size), ("b", 0.0)))
+        assert compared(*sides)["gradients"].same == same
+
+
 def test_after_an_error_nothing_else_is_asked() -> None:
     one, other = numbers("pytorch"), numbers("jax", until="gradients")
     found = checks(one, other, GIVEN)
@@ -99,6 +106,15 @@ def test_what_shows_at_a_larger_scale_only() -> None:
         moved = logits * (1 + off)
         shaken = numbers("jax", scaled__again=moved * (1 + noise), scaled__logits=moved)
         assert compared(numbers("pytorch"), shaken)["larger scale"].same == same
+
+
+def test_the_verdict_says_that_a_chaotic_model_was_not_compared_at_a_larger_scale() -> None:
+    logits = numbers("a").arrays["scaled/logits"]
+    for changes in ({"scaled__again": 1.01 * logits}, {"scaled__logits": np.nan * logits}):
+        lines, same = verdict(numbers("pytorch", **changes), [numbers("jax", **changes)], GIVEN)
+        assert same
+        assert [line.split()[2] for line in lines if line.startswith("  larger scale")] == ["skipped"]
+        assert lines[-1] == "verdict: the same to 1e-09; not compared at a larger scale"
 
 
 @pytest.mark.parametrize("group", ["evaluation", "scaled"])

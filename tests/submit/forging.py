@@ -271,3 +271,16 @@ def searched(lines: list[Line], run: dict[str, Any]) -> None:
         line["cell"] = cell.but(batch=AUTO).to_json()
         line["settings"] = line["settings"] | {"effective_batch": 2 * cell.effective_batch}
     both(lines, run, cells=cells_digest(Cell.from_json(line["cell"]) for line in lines[1:]))
+
+
+def times(path: str, factor: float, which: Callable[[list[Line]], list[Line]] = jax) -> Forge:
+    """A number of some launches is so many times as large."""
+
+    def forge(lines: list[Line], _: dict[str, Any]) -> None:
+        for line in which(lines):
+            value: Any = line
+            for step in path.split("."):
+                value = value[step]
+            each(line, path, factor * value)
+
+    return forge

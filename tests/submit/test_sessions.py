@@ -1,4 +1,4 @@
-"""Journals of real sessions, whose workers are stand-ins: no rule on journals raises a false alarm."""
+"""Journals of real sessions, whose workers are stand-ins: no rule raises a false alarm, and no reason names a host."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from suite.record.bundle import FORMAT, Manifest, write
 from suite.submit.contents import contents
 from suite.verify.rule import FAILED, PASSED, WARNING, Answer
 from suite.verify.rules import verify
+from tests import records
 from tests.session.test_stopping import launched
 from tests.sessions import Done, Suite
 from tests.submit.forging import Forge, both, each, run_says
@@ -126,3 +127,24 @@ FORGED: dict[str, tuple[Forge, int]] = {
 def test_a_budget_that_is_forged_is_refused(what: str, tmp_path: Path) -> None:
     forge, blocks = FORGED[what]
     assert of_budget(tmp_path, blocks, forge=forge, tensorflow=1.03).kind == FAILED
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        ("batch", "no answer from batch: timed out"),
+        ("window.example.org", "no answer from window: timed out"),
+        ("GPU7", "no answer from GPU7 timed out"),
+        ("", "no answer from DESKTOP-7H3K2QP timed out"),
+        ("", "no answer from LAPTOP-QP7H3K2 timed out"),
+    ],
+)
+def test_no_reason_names_a_host_of_the_run(host: str, reason: str, tmp_path: Path) -> None:
+    """Also one whose name is a word of the suite's own, or has the form of a device's; of any launch."""
+    failing = records.failed(records.record())
+    failing = records.replace(failing, outcome=replace(failing.outcome, reason=reason), launch=7)
+    ran = [records.replace(each, run=each.run | ({"host": host} if host else {})) for each in records.launches(n=2)]
+    saved = records.save(tmp_path / "0001_smoke.json", [*ran, failing])
+    lines = contents(saved, tmp_path, look=False).lines
+    (said,) = (line["outcome"]["reason"] for line in lines[1:] if line["outcome"].get("reason"))
+    assert said == "no answer from <name> timed out"

@@ -93,28 +93,6 @@ VARIABLES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("host", "reason"),
-    [
-        ("batch", "no answer from batch: timed out"),
-        ("window.example.org", "no answer from window: timed out"),
-        ("GPU7", "no answer from GPU7 timed out"),
-        ("", "no answer from DESKTOP-7H3K2QP timed out"),
-        ("", "no answer from LAPTOP-QP7H3K2 timed out"),
-    ],
-)
-def test_no_reason_names_a_host_of_the_run(host: str, reason: str, tmp_path: Path) -> None:
-    """Also one whose name is a word of the suite's own, or has the form of a device's; of any launch."""
-    failing = replace(
-        records.failed(records.record()), outcome=replace(records.failed(records.record()).outcome, reason=reason)
-    )
-    ran = [replace(each, run=each.run | ({"host": host} if host else {})) for each in records.launches(n=2)]
-    saved = records.save(tmp_path / "0001_smoke.json", [*ran, replace(failing, launch=7)])
-    lines = contents(saved, tmp_path, look=False).lines
-    (said,) = (line["outcome"]["reason"] for line in lines[1:] if line["outcome"].get("reason"))
-    assert said == "no answer from <name> timed out"
-
-
 @pytest.mark.parametrize("name", VARIABLES)
 def test_known_variables_leave_the_machine_with_words_of_a_known_form(name: str) -> None:
     value, sent = VARIABLES[name]

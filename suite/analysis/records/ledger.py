@@ -50,7 +50,8 @@ CHECKS = (
     Check("windows are as many as planned, of equally many steps", "exactly", steps.check_windows, trained=False),
     Check(
         "the median window against the planned least",
-        f"{steps.WINDOW_LEAST} at least, {steps.WINDOW_BUSY} beside other programs",
+        f"{steps.WINDOW_LEAST} at least, {steps.WINDOW_BUSY} beside other programs; or {steps.FREED} of the last "
+        "warm-up window, if that was long enough",
     ),
     Check(
         "windows against the time in which they were taken", " to ".join(map(str, steps.FILL)), steps.check_bursts,
@@ -68,13 +69,13 @@ CHECKS = (
     ),
     Check(
         "fastest window of `train` against the slowest of `compute` and `input` together",
-        f"{steps.SERIAL_MOST} at most, likewise",
+        f"{steps.SERIAL_MOST} at most, likewise; {steps.SERIAL_BUSY:g} beside other programs",
     ),
     Check(
         "floating-point operations per second against the highest measured peak",
         f"{steps.PEAK_MOST} at most; {steps.PEAK_OF_FEW:g} where fewer than three launches measured it",
     ),
-    Check("a measured peak against the usual one of its device", f"{steps.PEAK_OF_USUAL:g} times at most"),
+    Check("a measured peak against the usual one of its device", "{:g} to {:g} times".format(*steps.PEAK_OF_USUAL)),
     Check(
         "a profiled step against the fastest and the slowest timed one", " to ".join(f"{x:g}" for x in steps.PROFILED),
         steps.check_profile, trained=False,
@@ -168,6 +169,9 @@ def _rates(records: Iterator[tuple[Device, Record]]) -> dict[Device, list[float]
 
 def _find_odd(record: Record, rates: Sequence[float]) -> list[str]:
     own = positive(record.settings.get("peak_flops_per_s"))
-    if not rates or not own or own <= steps.PEAK_OF_USUAL * median(rates):
+    if not rates or not own:
         return []
-    return [f"its peak is {own / median(rates):.1f} times the usual one"]
+    share, (least, most) = own / median(rates), steps.PEAK_OF_USUAL
+    if share > most or (share < least and CONTAMINATED not in record.flags):
+        return [f"its peak is {share:.2g} times the usual one"]
+    return []
