@@ -157,8 +157,10 @@ class Group:
     @cached_property
     def varying(self) -> list[str]:
         """The settings besides the framework in which the rows differ."""
-        names = [name for name in SETTINGS if name not in ON_DEMAND or self._is_demanded(name)]
-        return [name for name in names if len({SETTINGS[name](row) for row in self.rows}) > 1]
+        demanded = {"machine": self.across, "size": self.by == "size"}
+        return [
+            name for name, read in SETTINGS.items() if demanded.get(name, True) and len({*map(read, self.rows)}) > 1
+        ]
 
     @cached_property
     def settled(self) -> bool:
@@ -201,9 +203,6 @@ class Group:
     @cached_property
     def _alike(self) -> dict[tuple[str, ...], dict[Cell, list[Row]]]:
         return {}
-
-    def _is_demanded(self, name: str) -> bool:
-        return self.across if name == "machine" else self.by == name
 
 
 def group(launches: Iterable[Launch], by: str = "framework", across: bool = False) -> list[Group]:
