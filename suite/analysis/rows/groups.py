@@ -51,7 +51,7 @@ DEFAULTS = {
 }
 
 #: A value of each setting, put in where that setting is to be ignored.
-OPEN: Mapping[str, Any] = vars(Cell(WORKLOADS[0], FRAMEWORKS[0]))
+PLACEHOLDER: Mapping[str, Any] = vars(Cell(WORKLOADS[0], FRAMEWORKS[0]))
 
 RowKey = tuple[str, Cell]
 #: Workload, recipe, size, data kind, data digest and spec digest.
@@ -245,7 +245,7 @@ def _short(name: str) -> str:
 
 
 def _ignoring(cell: Cell, free: Iterable[str]) -> Cell:
-    return replace(cell, **{name: OPEN[name] for name in free})
+    return replace(cell, **{name: PLACEHOLDER[name] for name in free})
 
 
 def _group_key(launch: Launch, by: str) -> GroupKey:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from suite.analysis.identity.comparability import UNPROVED
+from suite.analysis.identity.comparability import NOT_COMPARABLE
 from suite.analysis.identity.verdicts import verdicts
-from suite.analysis.search.significance import LEVEL, find_dominated, worse
+from suite.analysis.search.significance import LEVEL, find_dominated, find_eliminated
 from suite.analysis.search.state import (
     FAILED,
     LEARNED,
@@ -121,7 +121,7 @@ class Elimination:
 
     def _judge(self) -> None:
         proofs = verdicts({cell: list(each.values()) for cell, each in self.records.items() if each})
-        for cell in (cell for cell, proof in proofs.items() if cell not in self.out and proof.kind in UNPROVED):
+        for cell in (cell for cell, proof in proofs.items() if cell not in self.out and proof.kind in NOT_COMPARABLE):
             self._drop(cell, UNPROVEN, str(proofs[cell]))
         for cell, reason in self._beyond_limits().items():
             self._drop(cell, LIMIT, reason)
@@ -137,7 +137,7 @@ class Elimination:
         enough = SEEDS_LEAST if self.question.target is not None else 0
         judges = np.array([len(self.records.get(cell, ())) >= enough and not state.beyond(cell) for cell in self.cells])
         if len(state.scores) == 1:
-            gone, reason = worse(state.scores[0], left, self.question.margin, judges), ""
+            gone, reason = find_eliminated(state.scores[0], left, self.question.margin, judges), ""
         else:
             gone, reason = find_dominated(state.scores, left, self.question.margin, judges), "another cell is better"
         for at in np.flatnonzero(gone):
