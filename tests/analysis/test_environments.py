@@ -166,31 +166,24 @@ def test_launches_of_one_row_with_other_threads_forbid_its_ratios() -> None:
     assert all("threads 1 and 8" in reason for reason in rows(compared(held), "ratio_reason").values())
 
 
-@pytest.mark.parametrize(
-    "name", ["MALLOC_ARENA_MAX", "LD_PRELOAD", "PYTORCH_CUDA_ALLOC_CONF", "TF_GPU_ALLOCATOR", "NPROC"]
-)
-def test_another_allocator_or_number_of_threads_by_a_variable_is_recorded_and_a_caveat(name: str) -> None:
-    assert select_variables({name: "1"}) == {name: "1"}
-    held = [under(r, {name: "1"} if r.cell.framework == "jax" else {}) for r in records.launches()]
-    assert f"{name} 1 against unset" in rows(compared(held), "ratio_caveat")["jax"]
+SPEED = ("MALLOC_ARENA_MAX", "LD_PRELOAD", "PYTORCH_CUDA_ALLOC_CONF", "TF_GPU_ALLOCATOR", "NPROC")
+ARITHMETIC = (
+    "NVIDIA_TF32_OVERRIDE", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "XLA_FLAGS", "ONEDNN_DEFAULT_FPMATH_MODE",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "NVIDIA_TF32_OVERRIDE",
-        "JAX_ENABLE_X64",
-        "JAX_DEFAULT_MATMUL_PRECISION",
-        "XLA_FLAGS",
-        "ONEDNN_DEFAULT_FPMATH_MODE",
-    ],
-)
-def test_what_changes_the_numbers_on_one_side_forbids_the_ratio(name: str) -> None:
-    held = [under(r, {name: "1"} if r.cell.framework == "jax" else {}) for r in records.launches()]
-    found = compared(held)
-    reasons = rows(found, "ratio_reason")
-    assert f"computed under different settings ({name} 1 against unset)" in reasons["jax"]
-    assert rows(found, "ratio_blocks") == {"pytorch": 3, "tensorflow": 3, "jax": 0}
+@pytest.mark.parametrize("name", [*SPEED, *ARITHMETIC, "numpy"])
+def test_what_differs_in_one_framework_is_a_caveat_or_forbids_its_ratio(name: str) -> None:
+    """What changes the numbers forbids the ratio; versions of the frameworks' own packages are no condition."""
+    words = "numpy 2.0.2 against 2.4.1" if name == "numpy" else f"{name} 1 against unset"
+    changes: dict[str, Any] = {"numpy": "2.0.2"} if name == "numpy" else {"variables": {name: "1"}}
+    found = compared([under(r, **(changes if r.cell.framework == "jax" else {})) for r in records.launches()])
+    forbidden = name in ARITHMETIC
+    assert (f"computed under different settings ({words})" in rows(found, "ratio_reason")["jax"]) == forbidden
+    assert (words in rows(found, "ratio_caveat")["jax"]) != forbidden
+    assert rows(found, "ratio_blocks") == {"pytorch": 3, "tensorflow": 3, "jax": 0 if forbidden else 3}
+    assert rows(found, "ratio_caveat")["tensorflow"] == ""
+    assert name == "numpy" or select_variables({name: "1"}) == {name: "1"}
 
 
 @pytest.mark.parametrize("what", [{"torch": "2.12.0"}, {"variables": {"ATEN_CPU_CAPABILITY": "default"}}])
@@ -199,13 +192,6 @@ def test_launches_of_one_row_under_different_conditions_forbid_its_ratios(what: 
     reasons = rows(compared(held), "ratio_reason")
     words = "torch 2.12.0 and 2.13.0" if "torch" in what else "ATEN_CPU_CAPABILITY default and unset"
     assert all(words in reason for reason in reasons.values())
-
-
-def test_python_and_numpy_of_two_environments_are_a_caveat_and_the_frameworks_own_versions_none() -> None:
-    held = [under(r, numpy="2.0.2" if r.cell.framework == "jax" else "2.4.1") for r in records.launches()]
-    caveats = rows(compared(held), "ratio_caveat")
-    assert "numpy 2.0.2 against 2.4.1" in caveats["jax"]
-    assert caveats["tensorflow"] == ""
 
 
 def test_within_a_framework_another_version_is_a_caveat() -> None:

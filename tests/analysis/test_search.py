@@ -11,7 +11,7 @@ import pytest
 
 from suite.analysis.search import significance
 from suite.analysis.search.effects import effects, place
-from suite.analysis.search.significance import LEVEL, all_tie, find_dominated, share, spent, worse
+from suite.analysis.search.significance import LEVEL, all_tie, find_dominated, find_eliminated, share, spent
 from suite.analysis.search.state import figure_of, format_value, score, value, why_none
 from suite.analysis.statistics.noise import fit
 from suite.plan.cell import Cell
@@ -117,20 +117,20 @@ def test_the_looks_together_spend_the_level() -> None:
 
 
 def test_after_one_block_nothing_goes_however_far_behind() -> None:
-    assert not worse(np.log([[1.0, 0.69, 0.2]]), EVERY, 0.02).any()
+    assert not find_eliminated(np.log([[1.0, 0.69, 0.2]]), EVERY, 0.02).any()
     assert not find_dominated([np.log([[1.0, 0.69, 0.2]])] * 2, EVERY, 0.02).any()
 
 
 def test_what_is_significant_but_within_the_margin_stays_and_ties() -> None:
     scores = np.log([[1.0, 0.99, 0.97]] * 3) + np.array([[0.0], [0.1], [-0.2]])
-    assert worse(scores, EVERY, 0.02).tolist() == [False, False, True]
+    assert find_eliminated(scores, EVERY, 0.02).tolist() == [False, False, True]
     assert not all_tie(scores, EVERY, 0.02)
     assert all_tie(scores, np.array([True, True, False]), 0.02)
 
 
 def test_noise_drops_nothing_and_shows_no_tie() -> None:
     scores = np.random.default_rng(1).normal(0, 0.05, (3, 3))
-    assert not worse(scores, EVERY, 0.02).any()
+    assert not find_eliminated(scores, EVERY, 0.02).any()
     assert not all_tie(scores, EVERY, 0.02)
 
 
@@ -161,7 +161,7 @@ def test_a_race_of_equal_cells_seldom_drops_the_best() -> None:
         scores, alive = draws.normal(0, 0.04, (6, 8)), np.ones(8, dtype=bool)
         for blocks in range(1, 7):
             known = np.where(alive, scores[:blocks], scores[:blocks])
-            alive &= ~significance.worse(known, alive, 0.02)
+            alive &= ~significance.find_eliminated(known, alive, 0.02)
         dropped += not alive[0]
     assert dropped <= 5
 

@@ -54,7 +54,7 @@ def in_findings(made: Table) -> Iterator[Verdict]:
         for first, second in combinations(cells, 2):
             yield of(cells[first], cells[second], contest.gap(first, second).verdict)
     yield from (of(gain.row.cell.id, gain.before.cell.id, gain.ratio.verdict) for gain in found.gains)
-    yield from (of(pair.row.cell.id, pair.other.cell.id, pair.verdict) for pair in found.pairs)
+    yield from (of(pair.row.cell.id, pair.other.cell.id, pair.ratio.verdict) for pair in found.pairs)
     best = {cell.id for _, cell in made.leaders.get("samples_per_s", ())}
     for row in made.group.rows:
         ratio = made.ratios[row.key]

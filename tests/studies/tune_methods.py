@@ -25,7 +25,7 @@ def ours(search: Search, budget: int) -> Answer:
     scores, alive = np.empty((0, CELLS)), np.ones(CELLS, dtype=bool)
     while _more(search, alive, len(scores), budget):
         scores = np.vstack([scores, search.block(len(scores), alive)])
-        alive &= ~significance.worse(scores, alive, MARGIN)
+        alive &= ~significance.find_eliminated(scores, alive, MARGIN)
         if significance.all_tie(scores, alive, MARGIN):
             break
     return alive, significance.fit(scores).best(alive)

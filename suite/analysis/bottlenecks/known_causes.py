@@ -65,18 +65,6 @@ def _denormals(costs: Costs) -> set[str]:
     return {str(record.settings.get("denormals")) for record in costs.row.ok}
 
 
-def _convolutions(slower: Costs, faster: Costs) -> bool:
-    return _xla(slower) and not _xla(faster) and not slower.on_gpu
-
-
-def _keeps_denormals(slower: Costs, faster: Costs) -> bool:
-    return not slower.on_gpu and _denormals(slower) == {"kept"} and "kept" not in _denormals(faster)
-
-
-def _loop_for_kernel(slower: Costs, faster: Costs) -> bool:
-    return slower.on_gpu and _has(faster, "recurrent kernel") and not _has(slower, "recurrent kernel")
-
-
 def _layout(slower: Costs, faster: Costs) -> bool:
     convolutions = slower.calls["convolution forward"]
     copies, others = (each.calls["copy and layout change"] for each in (slower, faster))
@@ -103,10 +91,6 @@ def _tensor_lists(slower: Costs, _: Costs) -> bool:
     )  # fmt: skip
 
 
-def _inductor(slower: Costs, _: Costs) -> bool:
-    return not slower.on_gpu and slower.row.cell.compile in ("compile", "max") and not _xla(slower)
-
-
 def _recurrent(costs: Costs) -> bool:
     return "lstm" in costs.row.cell.workload or _has(costs, "recurrent kernel")
 
@@ -123,7 +107,7 @@ KNOWN = (
         "XLA's convolutions are slow on a CPU, in all three passes; its switches for other libraries changed nothing",
         ("convolution forward", "convolution input gradient", "convolution weight gradient"),
         f"{CPU_RESULTS}, why JAX's CNN is slow on this CPU",
-        _convolutions,
+        lambda slow, fast: _xla(slow) and not _xla(fast) and not slow.on_gpu,
     ),
     Known(
         "denormal numbers",
@@ -131,14 +115,14 @@ KNOWN = (
         "several times more slowly with them",
         ("recurrent kernel", "matrix product", "element-wise", "optimizer"),
         f"{CPU_RESULTS}, denormal numbers in the LSTM",
-        _keeps_denormals,
+        lambda slow, fast: not slow.on_gpu and _denormals(slow) == {"kept"} and "kept" not in _denormals(fast),
     ),
     Known(
         "a loop over time steps",
         "the LSTM is a loop over time steps here, and one kernel of cuDNN on the other side",
         LOOP_PARTS,
         "https://github.com/jax-ml/jax/issues/13111",
-        _loop_for_kernel,
+        lambda slow, fast: slow.on_gpu and _has(fast, "recurrent kernel") and not _has(slow, "recurrent kernel"),
     ),
     Known(
         "a layout change around each convolution",
@@ -176,6 +160,6 @@ KNOWN = (
         "PyTorch's own kernels",
         ("reduction and pooling", "random numbers and dropout"),
         f"{CPU_RESULTS}, three more runs",
-        _inductor,
+        lambda slow, _: not slow.on_gpu and slow.row.cell.compile in ("compile", "max") and not _xla(slow),
     ),
 )  # fmt: skip

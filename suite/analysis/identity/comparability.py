@@ -21,8 +21,8 @@ CLOCK_MOST = 0.10
 
 
 #: Verdicts that keep a row out of curves and fronts, and those that forbid a ratio.
-UNSOUND = ("differs", UNACCOUNTED)
-UNPROVED = (*UNSOUND, "no evidence")
+NOT_PLOTTED = ("differs", UNACCOUNTED)
+NOT_COMPARABLE = (*NOT_PLOTTED, "no evidence")
 
 
 def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: bool = False) -> str:
@@ -40,7 +40,9 @@ def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: b
     # Frameworks that did not compute the same, or have no evidence that they did, are not ranked.
     reasons = [f"the machine was too busy: {busy}" for busy in dict.fromkeys(each.busy for each in both) if busy]
     reasons += [f"every launch of {each.cell.id} was disturbed" for each in both if each.is_disturbed and not reasons]
-    reasons += [f"{each.cell.framework} {verdicts[each.key]}" for each in both if verdicts[each.key].kind in UNPROVED]
+    reasons += [
+        f"{each.cell.framework} {verdicts[each.key]}" for each in both if verdicts[each.key].kind in NOT_COMPARABLE
+    ]
     reasons += [
         f"the launches of {each.cell.id} ran under {words}"
         for each in both

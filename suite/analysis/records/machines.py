@@ -234,8 +234,13 @@ class Machines:
 
 def _label(one: Machine, others: Sequence[Machine]) -> str:
     gauges = dict.fromkeys(gauge for each in (one, *others) for gauge, _ in each.peaks)
-    descriptions: list[Callable[[Machine], str]] = [_generation, *(partial(word, name) for name in FACTS), memory]
-    descriptions += [*(partial(_peak, gauge) for gauge in gauges), _run]
+    descriptions: list[Callable[[Machine], str]] = [
+        lambda each: ", ".join(filter(None, (word("family", each), word("model", each)))),
+        *(partial(word, name) for name in FACTS),
+        memory,
+        *(partial(_peak, gauge) for gauge in gauges),
+        lambda each: f"run {each.run}",
+    ]
     words = []
     for describe in descriptions:
         own = describe(one)
@@ -245,14 +250,6 @@ def _label(one: Machine, others: Sequence[Machine]) -> str:
     return ", ".join(words)
 
 
-def _generation(one: Machine) -> str:
-    return ", ".join(filter(None, (word("family", one), word("model", one))))
-
-
 def _peak(gauge: str, one: Machine) -> str:
     peaks = dict(one.peaks)
     return rate(peaks[gauge]) if gauge in peaks else ""
-
-
-def _run(one: Machine) -> str:
-    return f"run {one.run}"

@@ -87,13 +87,9 @@ def check_bursts(record: Record) -> Iterator[str]:
             if share > FILL[1] or _seconds(phase) < FILL[0] * passed_s - late_s:
                 yield f"windows of {name} fill {share:.0%} of the time in which they were taken"
         seen_s = record.ledger.seen_s.get(name, ()) if record.ledger else ()
-        if seen_s and not _agrees(_seconds(phase), sum(seen_s), len(seen_s)):
-            yield f"windows of {name} take {_seconds(phase):.3g} s, and {sum(seen_s):.3g} s passed outside"
-
-
-def _agrees(seconds: float, seen_s: float, bursts: int) -> bool:
-    late_s = bursts * LATE_S
-    return (1 - LATE) * seen_s - late_s <= seconds <= FILL[1] * seen_s + late_s
+        outside_s, late_s = sum(seen_s), len(seen_s) * LATE_S
+        if seen_s and not (1 - LATE) * outside_s - late_s <= _seconds(phase) <= FILL[1] * outside_s + late_s:
+            yield f"windows of {name} take {_seconds(phase):.3g} s, and {outside_s:.3g} s passed outside"
 
 
 def check_counts(record: Record) -> Iterator[str]:

@@ -51,7 +51,7 @@ DEFAULTS = {
 }
 
 #: A value of each setting, put in where that setting is to be ignored.
-OPEN: Mapping[str, Any] = vars(Cell(WORKLOADS[0], FRAMEWORKS[0]))
+PLACEHOLDER: Mapping[str, Any] = vars(Cell(WORKLOADS[0], FRAMEWORKS[0]))
 
 RowKey = tuple[str, Cell]
 #: Workload, recipe, size, data kind, data digest and spec digest.
@@ -157,8 +157,10 @@ class Group:
     @cached_property
     def varying(self) -> list[str]:
         """The settings besides the framework in which the rows differ."""
-        names = [name for name in SETTINGS if name not in ON_DEMAND or self._is_demanded(name)]
-        return [name for name in names if len({SETTINGS[name](row) for row in self.rows}) > 1]
+        demanded = {"machine": self.across, "size": self.by == "size"}
+        return [
+            name for name, read in SETTINGS.items() if demanded.get(name, True) and len({*map(read, self.rows)}) > 1
+        ]
 
     @cached_property
     def settled(self) -> bool:
@@ -202,9 +204,6 @@ class Group:
     def _alike(self) -> dict[tuple[str, ...], dict[Cell, list[Row]]]:
         return {}
 
-    def _is_demanded(self, name: str) -> bool:
-        return self.across if name == "machine" else self.by == name
-
 
 def group(launches: Iterable[Launch], by: str = "framework", across: bool = False) -> list[Group]:
     """The groups in the order of `suite.plan.cell`; within a group the rows by settings, then along the axis ``by``."""
@@ -246,7 +245,7 @@ def _short(name: str) -> str:
 
 
 def _ignoring(cell: Cell, free: Iterable[str]) -> Cell:
-    return replace(cell, **{name: OPEN[name] for name in free})
+    return replace(cell, **{name: PLACEHOLDER[name] for name in free})
 
 
 def _group_key(launch: Launch, by: str) -> GroupKey:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from suite.analysis.identity.comparability import UNPROVED
+from suite.analysis.identity.comparability import NOT_COMPARABLE
 from suite.analysis.identity.verdicts import verdicts
-from suite.analysis.search.significance import LEVEL, find_dominated, worse
+from suite.analysis.search.significance import LEVEL, find_dominated, find_eliminated
 from suite.analysis.search.state import (
     FAILED,
     LEARNED,
@@ -81,15 +81,13 @@ class Elimination:
             self.block += 1
             self._judge()
             self.path.append(Step(self.launches, len(self.alive)))
-            self.over = self._is_settled() and self._race(()).agreed
+            settled = self.question.target is None or self.block >= SEEDS_LEAST or len(self.alive) < 2
+            self.over = settled and self._race(()).agreed
         return self._race(())
 
     @property
     def alive(self) -> tuple[Cell, ...]:
         return tuple(cell for cell in self.cells if cell not in self.out)
-
-    def _is_settled(self) -> bool:
-        return self.question.target is None or self.block >= SEEDS_LEAST or len(self.alive) < 2
 
     def _block(self) -> tuple[Cell, ...]:
         due = []
@@ -117,15 +115,14 @@ class Elimination:
             lacks = outcome.status == "unsupported" and (
                 lacking_too(cell, other) or (NOT_IMPORTABLE in outcome.reason and other.framework == cell.framework)
             )
-            if (lacks or (outcome.status == "out-of-memory" and larger_than(cell, other))) and not self._began(other):
+            began = any((other, block) in self.tries for block in range(self.block + 1))
+            if (lacks or (outcome.status == "out-of-memory" and larger_than(cell, other))) and not began:
                 self._drop(other, FAILED, reason)
 
-    def _began(self, cell: Cell) -> bool:
-        return any((cell, block) in self.tries for block in range(self.block + 1))
-
     def _judge(self) -> None:
-        for cell, detail in self._find_unproved().items():
-            self._drop(cell, UNPROVEN, detail)
+        proofs = verdicts({cell: list(each.values()) for cell, each in self.records.items() if each})
+        for cell in (cell for cell, proof in proofs.items() if cell not in self.out and proof.kind in NOT_COMPARABLE):
+            self._drop(cell, UNPROVEN, str(proofs[cell]))
         for cell, reason in self._beyond_limits().items():
             self._drop(cell, LIMIT, reason)
         if self.question.target is not None:
@@ -136,21 +133,15 @@ class Elimination:
         left = np.array([cell in state.alive for cell in self.cells])
         if not left.any():
             return
-        judges = np.array([self._keeps_limits(state, cell) for cell in self.cells])
+        # A cell that may yet turn out to break a limit drops no other.
+        enough = SEEDS_LEAST if self.question.target is not None else 0
+        judges = np.array([len(self.records.get(cell, ())) >= enough and not state.beyond(cell) for cell in self.cells])
         if len(state.scores) == 1:
-            gone, reason = worse(state.scores[0], left, self.question.margin, judges), ""
+            gone, reason = find_eliminated(state.scores[0], left, self.question.margin, judges), ""
         else:
             gone, reason = find_dominated(state.scores, left, self.question.margin, judges), "another cell is better"
         for at in np.flatnonzero(gone):
             self._drop(self.cells[at], WORSE, reason)
-
-    def _keeps_limits(self, state: Race, cell: Cell) -> bool:
-        enough = self.question.target is None or len(self.records.get(cell, ())) >= SEEDS_LEAST
-        return enough and not state.beyond(cell)
-
-    def _find_unproved(self) -> dict[Cell, str]:
-        proofs = verdicts({cell: list(each.values()) for cell, each in self.records.items() if each})
-        return {cell: str(proof) for cell, proof in proofs.items() if cell not in self.out and proof.kind in UNPROVED}
 
     def _beyond_limits(self) -> dict[Cell, str]:
         broken = {}

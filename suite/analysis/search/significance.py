@@ -37,7 +37,7 @@ def spent(looks: int) -> float:
     return LEVEL * (1 - float((1 - FIRST) ** looks))
 
 
-def worse(scores: Scores, alive: Flags, margin: float, judges: Flags | None = None) -> Flags:
+def find_eliminated(scores: Scores, alive: Flags, margin: float, judges: Flags | None = None) -> Flags:
     """The cells (cells,) that go after the last block of ``scores``; ``alive`` are those that ran in it.
 
     They are compared with the best of ``judges`` (cells,), by default of all: a cell that may still turn out to break a
@@ -50,10 +50,10 @@ def worse(scores: Scores, alive: Flags, margin: float, judges: Flags | None = No
         return np.zeros_like(alive)
     top = fitted.best(best)
     behind = fitted.means[top] - fitted.means
-    return alive & beyond(behind, fitted, top, rivals=int(alive.sum()) - 1, look=len(scores) - 1, margin=margin)
+    return alive & exceeds_bound(behind, fitted, top, rivals=int(alive.sum()) - 1, look=len(scores) - 1, margin=margin)
 
 
-def beyond(behind: Scores, fitted: Fit, top: int, *, rivals: int, look: int, margin: float) -> Flags:
+def exceeds_bound(behind: Scores, fitted: Fit, top: int, *, rivals: int, look: int, margin: float) -> Flags:
     """Which differences to the cell ``top`` are significant at this look among so many rivals and beyond the margin."""
     if not fitted.freedom:
         return np.zeros(len(behind), dtype=bool)
@@ -91,7 +91,7 @@ def find_dominated(scores: list[Scores], alive: Flags, margin: float, judges: Fl
     for top in np.flatnonzero(best):
         behind = [fitted.means[top] - fitted.means for fitted in fits]
         better = [
-            beyond(each, fitted, int(top), rivals=rivals**2, look=look, margin=margin)
+            exceeds_bound(each, fitted, int(top), rivals=rivals**2, look=look, margin=margin)
             for each, fitted in zip(behind, fits, strict=True)
         ]
         chance = LEVEL * share(look) / rivals**2

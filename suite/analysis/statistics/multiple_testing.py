@@ -23,7 +23,7 @@ from suite.analysis.rows.blocks import say_too_busy
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey, group
 from suite.analysis.statistics.inference import INCONCLUSIVE, Estimate, Key, Paired, decide
 from suite.analysis.statistics.ratios import Pair, counterparts, missing, throughput
-from suite.analysis.statistics.sequential import common
+from suite.analysis.statistics.sequential import pooled_variance
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.catalog.settings import SETTINGS as DECLARED
 from suite.plan.cell import Cell
@@ -96,7 +96,7 @@ def find_family(group: Group, run: str, margin: float = MARGIN) -> Family:
 def correct_run(launches: Sequence[Launch], margin: float = MARGIN) -> Family:
     formed: dict[tuple[RowKey, RowKey], Estimate] = {}
     for one in group(launches):
-        identities, shared = verdicts({row.key: row.ok for row in one.rows}), common(one.rows)
+        identities, shared = verdicts({row.key: row.ok for row in one.rows}), pooled_variance(one.rows)
         for row, other in questions(one, identities):
             key = row.key, other.key
             if row is not other and key not in formed and key[::-1] not in formed:
@@ -116,7 +116,7 @@ def compare(
     Of throughput, that of the run itself comes first, then one that is ``known``. All others are corrected over them
     and the run's; ratios of other figures among themselves.
     """
-    shared = common(group.rows)
+    shared = pooled_variance(group.rows)
     formed: dict[Key, Estimate] = {}
     tested: dict[str, dict[Key, Estimate]] = {}
     for key, pair in wanted.items():

@@ -14,7 +14,7 @@ from suite.analysis.rows.blocks import pairs, why_untested
 from suite.analysis.rows.conditions import differences
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics.inference import LEAST, Estimate, run_t_test, welch
-from suite.analysis.statistics.sequential import Common, last_look
+from suite.analysis.statistics.sequential import PooledVariance, last_look
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import COMPILES, REFERENCE_STRATEGY, STRATEGIES, USUAL_COMPILE
 from suite.record.record import Record
@@ -50,7 +50,7 @@ class Pair:
         speed = differences(self.row, self.other)[1]
         return f"ran under different conditions than {self.baseline}: {speed}" if speed else ""
 
-    def estimate(self, verdicts: Mapping[RowKey, Verdict], across: bool, shared: Common) -> Estimate:
+    def estimate(self, verdicts: Mapping[RowKey, Verdict], across: bool, shared: PooledVariance) -> Estimate:
         """The ratio, with its test if there are enough launches. ``shared`` are the variances of runs with looks."""
         reason = obstacle(self.row, self.other, verdicts, across)
         if not reason and self.read is not throughput and self.row.run != self.other.run:
@@ -64,7 +64,7 @@ class Pair:
     def _is_testable(self) -> bool:
         return self.row is not self.other and not why_untested(self.row, self.other)
 
-    def _by_block(self, shared: Common) -> Estimate | None:
+    def _by_block(self, shared: PooledVariance) -> Estimate | None:
         row, other = self.row, self.other
         by_block = {
             one.block: (value / base) ** self.power / self.per

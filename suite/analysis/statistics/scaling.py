@@ -89,7 +89,7 @@ def communication(row: Row) -> Communication | None:
     return Communication(max(0.0, 1 - found.value), 1 - found.high, 1 - found.low, found.blocks)
 
 
-def apart(row: Row, one: Row) -> statistics.Paired | None:
+def independent_throughput(row: Row, one: Row) -> statistics.Paired | None:
     """The samples of a row's devices as instances that exchange nothing, relative to those of ``one`` device."""
     rates, alone = (
         {each.block: each.effective_batch / each.phases[phase].step_s for each in of.ok if phase in each.phases}

@@ -136,10 +136,10 @@ def launches_needed(rows: Iterable[Row]) -> int:
 
 
 #: By the id of a run with looks, what its rows share.
-Common = Mapping[str, TableNoise]
+PooledVariance = Mapping[str, TableNoise]
 
 
-def common(rows: Iterable[Row]) -> Common:
+def pooled_variance(rows: Iterable[Row]) -> PooledVariance:
     """What the rows of one table share, by run; runs of a fixed design have nothing."""
     by_run: dict[str, list[Row]] = {}
     for row in rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from suite.analysis.identity.comparability import UNSOUND
+from suite.analysis.identity.comparability import NOT_PLOTTED
 from suite.analysis.rows.groups import DEFAULTS, ON_DEMAND, SETTINGS, WORDS, Group, Row, RowKey
 from suite.analysis.rows.wording import fill, listing, middle
 from suite.plan.cell import USUAL_COMPILE
@@ -113,7 +113,7 @@ def names_of_sets(table: Table, sets: Sequence[Sequence[Row]], without: Sequence
 def with_notes(table: Table) -> set[RowKey]:
     """Returns the rows with failed launches, flags, a fingerprint that differs, or an unaccounted launch."""
     kinds = zip(table.group.rows, table.frame["identity_kind"], strict=True)
-    return {row.key for row, kind in kinds if kind in UNSOUND or (row.ok and (row.outcome != "ok" or row.flags))}
+    return {row.key for row, kind in kinds if kind in NOT_PLOTTED or (row.ok and (row.outcome != "ok" or row.flags))}
 
 
 def name_of(row: Row, settings: Sequence[str]) -> str:

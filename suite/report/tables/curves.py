@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from suite.analysis.identity.comparability import UNSOUND
+from suite.analysis.identity.comparability import NOT_PLOTTED
 from suite.analysis.rows.groups import Row
 from suite.analysis.statistics.multiple_testing import compare
 from suite.analysis.statistics.ratios import Pair, break_even_steps, first_and_step_s
@@ -76,7 +76,7 @@ def speed_ups(table: Table) -> list[SpeedUp]:
     With at least `statistics.LEAST` blocks a speed-up is the geometric mean with its corrected interval, with fewer the
     median, lowest and highest. Rows whose fingerprint differs and frameworks that have only a base are left out.
     """
-    sound = [row for row in table.group.rows if row.ok and table.identities[row.key].kind not in UNSOUND]
+    sound = [row for row in table.group.rows if row.ok and table.identities[row.key].kind not in NOT_PLOTTED]
     bases = _bases(sound)
     wanted = {row.key: Pair(row, base) for row in sound if (base := bases.get(_of_base(row)))}
     formed = compare(wanted, table.group, table.identities, table.margin, table.findings.known)
@@ -235,11 +235,12 @@ def consumptions(table: Table) -> list[Consumption]:
     measured = [(each, table.identities[row.key].kind) for row in table.group.rows if (each := _consumption(row))]
     rivals: dict[str, list[tuple[float, float]]] = {}
     for each, kind in measured:
-        if kind not in UNSOUND:
+        if kind not in NOT_PLOTTED:
             rivals.setdefault(each.row.machine, []).append((each.samples_per_s, each.joules))
     return [
         replace(
-            each, on_front=kind not in UNSOUND and unbeaten((each.samples_per_s, each.joules), rivals[each.row.machine])
+            each,
+            on_front=kind not in NOT_PLOTTED and unbeaten((each.samples_per_s, each.joules), rivals[each.row.machine]),
         )
         for each, kind in measured
     ]

@@ -9,7 +9,7 @@ from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import NONE, figure, listing
 from suite.analysis.statistics.inference import LEAST
-from suite.analysis.statistics.scaling import KINDS, STRONG, WEAK, Exchange, Point, Scaling, apart
+from suite.analysis.statistics.scaling import KINDS, STRONG, WEAK, Exchange, Point, Scaling, independent_throughput
 from suite.catalog.metrics import METRICS
 from suite.catalog.setting import TEXT
 from suite.plan.settings.strategies import has_local_statistics
@@ -188,7 +188,7 @@ def _on_instances(scalings: Iterable[Scaling]) -> list[str]:
         for each in scalings
         for point in each.points
         if each.kind == WEAK and each.base.devices == 1 and point is not each.base
-        if (test := apart(point.row, each.base.row))
+        if (test := independent_throughput(point.row, each.base.row))
     ]
     what = "as many samples as one device, in steps without a loader (times, 95 % interval over launches)"
     return [f"As instances that exchange nothing, devices take {what}: {listing(found)}."] if found else []
