@@ -75,7 +75,7 @@ def is_one_line(done: subprocess.CompletedProcess[str], python: Path, status: in
 
 @pytest.mark.parametrize("module", MODULES)
 def test_nothing_is_installed(module: str, bare: Path) -> None:
-    line = is_one_line(run(bare, "-m", module), bare)
+    line = is_one_line(run(bare, "-m", module, *ASKED.get(module, ())), bare)
     assert line.startswith(f"{module}: No module named '")
     assert line.split("'")[1] in door.LIBRARIES
 
