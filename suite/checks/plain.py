@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from framework_training_suite import CommandError
+from framework_training_suite import CommandError, lack
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.command.common import FRAMEWORK, MIN_WINDOW, SIZE, WORKLOAD, command, option
 from suite.plan.matrix import STUDIED
@@ -73,6 +73,8 @@ def main(options: argparse.Namespace) -> int:
     if options.answer:
         Path(options.answer).write_text(json.dumps(pair(options)))
         return 0
+    if problem := lack(("scipy",)):  # for the interval, which is formed after all is measured
+        raise CommandError(problem)
     print(
         f"{'workload':18}{'framework':12}{'batch':>5}{'suite/plain':>13}  {'95 % interval':15}"
         f"{'n':>3}{'step ms':>10}{'harness':>10}"

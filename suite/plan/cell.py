@@ -86,22 +86,12 @@ else:
 
 @dataclass(frozen=True)
 class Cell(_Settings):
-    """The settings of one measured training run.
+    """The settings of one measured training run; `suite.catalog.settings` explains each.
 
-    ``batch`` is the number of samples that go through the network at once (`AUTO`: as many as fit). ``accumulate`` is
-    the number of such batches per update, on each of ``devices``, which train together by the ``strategy``
-    (empty for one device; for several the framework's usual one unless another is given). ``kernel`` is that of the
-    LSTM (the framework's choice, cuDNN's, or a loop over time steps) or of the attention (the framework's choice, one
-    fused kernel, or the plain formula). With a ``recipe`` (see `workloads.recipes`) the
-    cell trains to its end and is evaluated after every epoch. With ``checkpointing`` the backward pass computes the
-    activations inside each block of the model again, in place of keeping them. ``allocator`` is that of a GPU's memory
-    (see `suite.plan.settings.allocators`), and ``tuning`` sets the free switches of a CPU (see
-    `suite.plan.settings.tunings`). The ``interface`` is what drives the training; with Keras, the framework is its
-    backend; ``nnx`` is flax.nnx in JAX, and ``lightning`` Lightning in PyTorch. ``threads`` are those that compute on a
-    CPU, 0 for the framework's own number; ``cores`` are those that each device may use, 0 for all or their share, and
-    ``bind`` says which (see `suite.session.launches.ranks`). ``layout`` is that of images in memory. A ``release``
-    is the version of the framework, in an environment of its own (`suite.releases`); without one the installed one is
-    meant.
+    ``batch`` is the number of samples that go through the network at once (`AUTO`: as many as fit), ``accumulate`` the
+    number of such batches per update, on each of ``devices``. With a ``recipe`` (see `workloads.recipes`) the cell
+    trains to its end and is evaluated after every epoch. 0 ``threads`` or ``cores`` are the framework's own number. A
+    ``release`` has an environment of its own (`suite.releases`); without one the installed framework is meant.
     """
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def install(stored: Stored, folder: Path, agreed: bool, ask: Ask, say: Say) -> N
     for framework, requirements in environments.items():
         python = folder.absolute() / framework / "bin" / "python"
         with waiting(f"installing {framework}"):
-            uv.run(framework, "venv", "--allow-existing", str(python.parents[1]))
+            uv.run(framework, "venv", "--allow-existing", "--python", sys.executable, str(python.parents[1]))
             uv.run(framework, "pip", "install", "--python", str(python), "--", *requirements)
         os.environ[interpreter_variable(framework)] = str(python)
 

@@ -24,13 +24,14 @@ MODULES = sorted({module for module, _ in COMMANDS.values()} - {"pytest"})
 CORE = ("msgspec", "numpy", "numpy.libs", "psutil")
 PYTEST = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py.py")
 #: Commands that do something useful in an installation without extras; those of the others are to say what they lack.
-CORE_IS_ENOUGH = ("suite.doctor", "suite.new", "suite.prove", "suite.submit", "workloads.data")
+CORE_IS_ENOUGH = ("suite.doctor", "suite.export", "suite.new", "suite.prove", "suite.submit", "workloads.data")
 
 
 #: What is asked of a command whose help needs no more than that.
 ASKED = {
+    "suite.bisect": ("imdb_lstm-jax", "--good", "0.9.0", "--bad", "0.9.2"),
     "suite.checks": ("plain",), "suite.compare": (), "suite.profile": ("imdb_lstm-jax",),
-    "suite.tune": ("--no-probe",),
+    "suite.reproduce": ("smoke",), "suite.tune": ("--no-probe",),
 }  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def is_one_line(done: subprocess.CompletedProcess[str], python: Path, status: in
 
 @pytest.mark.parametrize("module", MODULES)
 def test_nothing_is_installed(module: str, bare: Path) -> None:
-    line = is_one_line(run(bare, "-m", module), bare)
+    line = is_one_line(run(bare, "-m", module, *ASKED.get(module, ())), bare)
     assert line.startswith(f"{module}: No module named '")
     assert line.split("'")[1] in door.LIBRARIES
 

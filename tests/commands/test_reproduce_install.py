@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,8 @@ def test_what_is_installed_are_the_versions_of_the_records(commands: Commands, t
     python = str(tmp_path / "jax" / "bin" / "python")
     wanted = ["jax==0.10.2", "jaxlib==0.10.2", "numpy==2.4.1", *WORKER_REQUIREMENTS]
     assert commands == [
-        ["venv", "--allow-existing", str(tmp_path / "jax")], ["pip", "install", "--python", python, "--", *wanted],
+        ["venv", "--allow-existing", "--python", sys.executable, str(tmp_path / "jax")],
+        ["pip", "install", "--python", python, "--", *wanted],
     ]  # fmt: skip
     assert os.environ["SUITE_PYTHON_JAX"] == python
     assert "jax==0.10.2 jaxlib==0.10.2 numpy==2.4.1 msgspec>=0.22,<0.23 psutil" in told[0]

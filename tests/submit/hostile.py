@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.record.bundle import ABOUT, LARGEST, LAUNCHES, LAUNCHES_TAKE, LINES_MOST, MEMBERS
-from tests.submit.tampering import Line, container
+from tests.submit.tampering import Line, container, twice
 
 UNREADABLE, JUDGED = "unreadable", "judged"
 Held = dict[str, bytes]
@@ -242,6 +242,19 @@ HOSTILE: dict[str, tuple[Callable[[Path, Held], Path], str]] = {
     "a bomb of another kind": (special(lambda p: p.write_bytes(bomb(1 << 28))), "container"),
     "a bomb in what is said of it": (lambda p, h: container(p, {**h, ABOUT: b" " * (1 << 26)}), "container"),
     "many members": (many_members, "container"),
+    "a member that is too large": (lambda p, h: container(p, {**h, ABOUT: b" " * (MEMBERS[ABOUT] + 1)}), "container"),
+    "an absolute path": (lambda p, h: container(p, {ABOUT: h[ABOUT], "/etc/launches.jsonl": b"1"}), "container"),
+    "a further file": (lambda p, h: container(p, {**h, "setup.py": b"1"}), "container"),
+    "a file that climbs": (lambda p, h: container(p, {**h, "../../evil.py": b"1"}), "container"),
+    "a missing file": (lambda p, h: container(p, {ABOUT: h[ABOUT]}), "container"),
+    "a file twice": (twice, "container"),
+    "a size that lies": (lambda p, _: raw_zip(  # what counts is what comes out
+        p, {ABOUT: b" " * (30 << 20), LAUNCHES: b""},
+        lambda c: c.replace(struct.pack("<I", 30 << 20), struct.pack("<I", 100))), "container"),
+    "about something else": (lambda p, h: container(p, {**h, ABOUT: b'{"format": 1}'}), "container"),
+    "another format": (lambda p, h: container(p, {**h, ABOUT: h[ABOUT].replace(b"1", b"9", 1)}), "container"),
+    **{f"the first {cut} bytes": (lambda p, h, cut=cut: raw_zip(p, h, lambda c: c[:cut]), "container")
+       for cut in (0, 1, 100, 5000)},
     "bytes before the members": (lambda p, h: raw_zip(p, h, lambda c: b"<script>alert(1)</script>" + c), "container"),
     "bytes behind them": (lambda p, h: raw_zip(p, h, lambda c: c + b"<script>alert(1)</script>"), "container"),
     "bytes in a comment": (with_comment, "container"),

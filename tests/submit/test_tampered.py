@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import copy
 import json
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from suite.record.bundle import ABOUT, LAUNCHES, MEMBERS
 from suite.submit.contents import Contents
 from suite.verify.rule import FAILED, PASSED, WARNING, Answer
 from suite.verify.rules import RULES, verify
 from tests.documents import ROOT
 from tests.published import RUNS
 from tests.submit import tampering
-from tests.submit.tampering import Line, chained, container, honest, members, of_cell, ok, put
+from tests.submit.tampering import Line, chained, honest, of_cell, ok, put
 
 #: A run of all four workloads, with today's evidence.
 RUN = "0025_evidence"
@@ -218,53 +216,6 @@ def test_versions_that_their_own_list_contradicts(original: Contents, lines: lis
     edited = {"jax": ("example==1.0", "jax==0.11.0", "numpy==2.4.6")}
     path = tampering.bundle(tmp_path / "c.bundle", original, chained(lines), installed=edited)
     assert "digest" in said(path)["versions"].why
-
-
-#: What is in the file, by what it is called.
-CONTAINERS: dict[str, Callable[[Path, dict[str, bytes]], Path]] = {
-    "a zip bomb": lambda path, held: container(path, {**held, LAUNCHES: b" " * (20 << 20)}),
-    "a member that is too large": lambda path, held: container(path, {**held, ABOUT: b" " * (MEMBERS[ABOUT] + 1)}),
-    "a path that climbs": lambda path, held: container(path, {**held, "../../evil.py": b"1"}),
-    "an absolute path": lambda path, held: container(path, {ABOUT: held[ABOUT], "/etc/launches.jsonl": b"1"}),
-    "a further file": lambda path, held: container(path, {**held, "setup.py": b"1"}),
-    "a missing file": lambda path, held: container(path, {ABOUT: held[ABOUT]}),
-    "a file twice": tampering.twice,
-    "nesting without end": lambda path, held: container(path, {**held, ABOUT: b"[" * 200_000}),
-    "about something else": lambda path, held: container(path, {**held, ABOUT: b'{"format": 1}'}),
-    "another format": lambda path, held: container(path, {**held, ABOUT: held[ABOUT].replace(b"1", b"9", 1)}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", CONTAINERS)
-def test_containers_are_refused_before_they_are_read(
-    what: str, original: Contents, lines: list[Line], tmp_path: Path
-) -> None:
-    held = members(tampering.bundle(tmp_path / "a.bundle", original, lines))
-    answers = said(CONTAINERS[what](tmp_path / "b.bundle", held))
-    assert answers["container"].kind == FAILED, answers
-    assert {answer.kind for name, answer in answers.items() if name != "container"} == {"not reached"}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.bundle", "b.bundle"], "nothing is extracted"
-
-
-@pytest.mark.parametrize("cut", [0, 1, 100, 5000])
-def test_a_file_that_was_cut_is_no_bundle(cut: int, original: Contents, lines: list[Line], tmp_path: Path) -> None:
-    path = tampering.bundle(tmp_path / "a.bundle", original, lines)
-    path.write_bytes(path.read_bytes()[:cut])
-    assert said(path)["container"].kind == FAILED
-
-
-def test_a_size_that_lies_is_found(original: Contents, lines: list[Line], tmp_path: Path) -> None:
-    """The directory of a zip says how large its members are; what counts is what comes out."""
-    path = container(tmp_path / "a.bundle", {ABOUT: b" " * (30 << 20), LAUNCHES: b""})
-    content = path.read_bytes()
-    path.write_bytes(content.replace(struct.pack("<I", 30 << 20), struct.pack("<I", 100)))
-    assert said(path)["container"].kind == FAILED
-
-
-def test_deep_lines_are_refused(original: Contents, lines: list[Line], tmp_path: Path) -> None:
-    held = members(tampering.bundle(tmp_path / "a.bundle", original, lines))
-    deep = held[LAUNCHES] + b'{"schema": 5, "run": ' + b"[" * 30_000 + b"]" * 30_000 + b"}\n"
-    assert said(container(tmp_path / "b.bundle", {**held, LAUNCHES: deep}))["schema"].kind == FAILED
 
 
 #: What the oldest version did not record, and rules need: what was typed, the digest of the cells, the seconds of a
