@@ -13,12 +13,12 @@ from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.terminal import Terminal
 from suite.report.html.folder import Compared, text_of, views_of
-from suite.report.json.comparison import to_json
 from suite.report.screen import markdown
+from suite.report.screen.comparison import to_json
 from suite.report.screen.short import Room, screen
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table
-from suite.report.tables.words import legend
+from suite.report.tables.timed import legend
 from suite.report.text import missing
 from suite.report.text.answer import answer
 from suite.report.text.why import explain_sides, is_profiled, no_profile

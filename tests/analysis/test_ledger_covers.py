@@ -27,8 +27,8 @@ from suite.report.tables.cells import TimedCell
 from suite.report.tables.columns import NUMBER
 from suite.report.tables.frame import table
 from suite.report.tables.inference import COLUMNS as INFERENCE
-from suite.report.tables.launch_columns import columns as launch_columns
-from suite.report.tables.tidy import fields
+from suite.report.tables.launches import columns as launch_columns
+from suite.report.tables.launches import fields
 from tests import accounted, records
 
 #: By how much a figure is off that must be noticed.

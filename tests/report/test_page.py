@@ -20,8 +20,8 @@ from suite.record.record import Outcome, Record
 from suite.report.html.page import Link, report
 from suite.report.plots import Drawing, draw
 from suite.report.plots.kinds import TIMED, find_kinds
-from suite.report.tables import tidy
 from suite.report.tables.frame import table
+from suite.report.tables.launches import launch_table
 from suite.report.text.answer import answer
 from tests import records
 from tests.records import HOSTILE, replace, tables
@@ -64,9 +64,15 @@ def page(launches: list[Record], links: Sequence[Link] = (), drawings: Sequence[
     """The page of these launches."""
     loaded = Loaded(tuple(Launch(record, "run-a", "file.json") for record in launches))
     tables = [table(each, "pytorch") for each in group(loaded.launches)]
-    frame = tidy.launch_frame(loaded.launches)
     text = report(
-        tables, [], loaded, answer=answer(tables), launches=frame, drawings=drawings, sources=["file.json"], links=links
+        tables,
+        [],
+        loaded,
+        answer=answer(tables),
+        launches=launch_table(loaded.launches),
+        drawings=drawings,
+        sources=["file.json"],
+        links=links,
     )
     return text, Page(text)
 

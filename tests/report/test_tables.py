@@ -12,8 +12,7 @@ from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.text import spread
 from suite.report.screen.markdown import escape
-from suite.report.tables.frame import cell_frame
-from suite.report.tables.tidy import launch_frame
+from suite.report.tables.launches import launch_table
 from tests import records
 from tests.expected import golden
 from tests.records import HOSTILE, mixed, only, tables
@@ -216,21 +215,15 @@ def test_a_launch_that_failed_early_joins_the_table_of_its_run() -> None:
 
 def test_launches_are_tidy_one_row_each_failed_ones_included() -> None:
     held = mixed()
-    frame = launch_frame(Launch(r, "run-a", "0001_a.json") for r in held)
-    assert len(frame) == len(held)
-    assert set(frame["status"]) == {"ok", "timeout", "out-of-memory"}
-    failed = frame[frame["status"] == "timeout"].iloc[0]
-    assert failed["reason"] == "no answer after 600 s"
-    assert str(failed["train_samples_per_s"]) == "nan"
-    ok = frame.iloc[0]
-    assert ok["train_samples_per_s"] == pytest.approx(held[0].samples_per_s)
-    assert ok["memory_rss_peak_bytes"] == held[0].memory["rss_peak_bytes"]
-    assert isinstance(ok["memory_rss_peak_bytes"], int)
-
-
-def test_the_cells_of_all_tables_are_in_one_frame() -> None:
-    both = tables([*records.launches(n=1), *records.launches(n=1, workload="imdb_lstm")])
-    assert cell_frame(both)["workload"].tolist() == ["cifar100_cnn"] * 3 + ["imdb_lstm"] * 3
+    columns = launch_table(Launch(r, "run-a", "0001_a.json") for r in held)
+    assert {len(values) for values in columns.values()} == {len(held)}
+    assert set(columns["status"]) == {"ok", "timeout", "out-of-memory"}
+    failed = columns["status"].index("timeout")
+    assert columns["reason"][failed] == "no answer after 600 s"
+    assert columns["train_samples_per_s"][failed] is None
+    assert columns["train_samples_per_s"][0] == pytest.approx(held[0].samples_per_s)
+    assert columns["memory_rss_peak_bytes"][0] == held[0].memory["rss_peak_bytes"]
+    assert isinstance(columns["memory_rss_peak_bytes"][0], int)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import mean, median, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
 from suite.analysis.findings import Findings
@@ -33,6 +32,9 @@ from suite.plan.measuring import SEEDS_LEAST
 from suite.record.parts.history import TrainingHistory
 from suite.record.record import Record
 from workloads.spec import is_loss
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Test accuracies closer than this count as the same: one percentage point.
 MARGIN = 0.01
@@ -55,12 +57,19 @@ class Difference:
 
 @dataclass(frozen=True)
 class AccuracyComparison:
-    """A group of cells that trained to the end; ``frame`` has a row per cell, in the order of ``group.rows``."""
+    """A group of cells that trained to the end; ``rows`` are as in `accuracy.csv`, in the order of ``group.rows``."""
 
     group: Group
     baseline: str
-    frame: pd.DataFrame
+    rows: Sequence[dict[str, Any]]
     identities: Mapping[RowKey, Verdict]
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The rows for pandas."""
+        from pandas import DataFrame  # which no command needs
+
+        return DataFrame(self.rows)
 
     @cached_property
     def findings(self) -> Findings:
@@ -84,11 +93,11 @@ def compare_accuracies(group: Group, baseline: str) -> AccuracyComparison:
     for row in group.rows:
         columns = _row(row, target) | _verdict("", to_baseline.get(row.key)) | _verdict("fp32_", to_fp32.get(row.key))
         rows.append(columns | {"identity": str(identities[row.key]) if row.ok else "", "outcome": row.outcome})
-    return AccuracyComparison(group, baseline, pd.DataFrame(rows), identities)
+    return AccuracyComparison(group, baseline, rows, identities)
 
 
-def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
-    """One row per epoch of every launch that trained to the end, as in ``epochs.csv``."""
+def epochs(launches: Iterable[Launch]) -> dict[str, list[Any]]:
+    """The columns of one row per epoch of every launch that trained to the end, as in ``epochs.csv``."""
     columns: dict[str, list[Any]] = {}  # not rows, which take several times the memory
     for launch in launches:
         record, cell = launch.record, launch.record.cell
@@ -107,7 +116,7 @@ def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
         for count, epoch in enumerate(trained, 1):
             for name, value in (launch_columns | {"epoch": count, **vars(epoch)}).items():
                 columns.setdefault(name, []).append(value)
-    return pd.DataFrame(columns)
+    return columns
 
 
 def training_histories(row: Row, target: float | None = None) -> list[TrainingHistory]:

@@ -6,14 +6,12 @@ import contextlib
 import csv
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from errno import EEXIST
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
-
-import pandas as pd
-from pandas.api.types import is_numeric_dtype
 
 from suite.analysis.accuracy.comparison import AccuracyComparison, epochs
 from suite.analysis.options import EXTRAS
@@ -31,9 +29,9 @@ from suite.report.html.summary import SummaryError, entries, read, summary
 from suite.report.screen import markdown
 from suite.report.tables import accuracy, inference, releases, scaling, timed
 from suite.report.tables.breakdowns import breakdowns
-from suite.report.tables.frame import Table, cell_frame
-from suite.report.tables.tidy import launch_frame, write_parquet
-from suite.report.tables.words import legend
+from suite.report.tables.frame import Table
+from suite.report.tables.launches import launch_table, write_parquet
+from suite.report.tables.timed import legend
 from suite.report.text.answer import answer
 from suite.report.text.why import explain_sides, is_profiled
 from workloads.data.files import regular
@@ -73,22 +71,24 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
         remarks = "".join(f"\n- {markdown.escape(note)}" for note in loaded.notes)
         text = text_of(compared) + (f"\nOn the files:\n{remarks}\n" if remarks else "")
         (staging / "table.md").write_text(text, encoding="utf-8")
-        if tables:
-            _write_csv(cell_frame(tables), staging / "cells.csv")
-        if (served := inference.frame(tables)) is not None:
-            _write_csv(served, staging / "inference.csv")
-        if learned:
-            _write_csv(pd.concat([each.frame for each in learned]), staging / "accuracy.csv")
-            _write_csv(epochs(loaded.launches), staging / "epochs.csv")
-        frame = launch_frame(loaded.launches)
-        _write_csv(frame, staging / LAUNCHES)
+        launches = launch_table(loaded.launches)
+        files = {
+            "cells.csv": _columns(row for each in tables for row in each.rows),
+            "inference.csv": _columns(inference.rows(tables)),
+            "accuracy.csv": _columns(row for each in learned for row in each.rows),
+            "epochs.csv": epochs(loaded.launches) if learned else {},
+            LAUNCHES: launches,
+        }
+        for name, columns in files.items():
+            if columns:
+                write_csv(staging / name, columns)
         if "parquet" in extras:
             try:
-                write_parquet(frame, staging / "launches.parquet")
+                write_parquet(launches, staging / "launches.parquet")
             except ImportError:
                 notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
-        files = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))
-        links = () if compared.one_file else _links(folder, files, compared)
+        written = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))
+        links = () if compared.one_file else _links(folder, written, compared)
         drawings = plots.draw(tables, learned, staging, ["png", *(["svg"] if "svg" in extras else [])])
         conclusion = answer(tables, learned)
         page = report(
@@ -96,7 +96,7 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
             learned,
             loaded,
             answer=conclusion,
-            launches=frame,
+            launches=launches,
             drawings=drawings,
             sources=compared.sources,
             links=links,
@@ -134,16 +134,24 @@ def _links(folder: Path, files: Sequence[str], compared: Compared) -> list[Link]
     return links + [Link(f"raw run {clean(path.stem, 60)}", quote(f"../{path.as_posix()}")) for path in inside]
 
 
-def _write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Write the frame as CSV in which a spreadsheet takes no text for a formula."""
-    safe = frame.rename(columns=no_formula)
-    for name in safe.columns:
-        if is_numeric_dtype(safe[name]):
-            continue
-        if any(isinstance(value, str) and value != no_formula(value) for value in safe[name]):
-            values = [no_formula(value) if isinstance(value, str) else value for value in safe[name]]
-            safe[name] = pd.Series(values, index=safe.index, dtype=object)
-    safe.to_csv(path, index=False, lineterminator="\n")
+def _columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Returns the rows by columns, also those that only some rows have."""
+    held = list(rows)
+    return {name: [row.get(name) for row in held] for name in dict.fromkeys(name for row in held for name in row)}
+
+
+def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write the columns as CSV in which a spreadsheet takes no text for a formula, and a missing figure is empty."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(map(no_formula, columns))
+        writer.writerows(map(_csv_value, row) for row in zip(*columns.values(), strict=True))
+
+
+def _csv_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return no_formula(value)
+    return "" if value is None or value != value else value  # noqa: PLR0124 - not a number
 
 
 def views_of(compared: Compared) -> list[View]:

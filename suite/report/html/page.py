@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import pandas as pd
 from markupsafe import Markup
 
 from suite.analysis.accuracy.comparison import AccuracyComparison
@@ -28,8 +27,8 @@ from suite.report.plots import Drawing
 from suite.report.plots.style.vectors import embed
 from suite.report.tables.columns import FLAG
 from suite.report.tables.frame import Table
-from suite.report.tables.launch_columns import column
-from suite.report.tables.words import legend
+from suite.report.tables.launches import column
+from suite.report.tables.timed import legend
 from suite.report.text import missing
 from suite.report.text.answer import Answer
 
@@ -54,14 +53,14 @@ def report(
     loaded: Loaded,
     *,
     answer: Answer,
-    launches: pd.DataFrame,
+    launches: Mapping[str, Sequence[Any]],
     drawings: Sequence[Drawing] = (),
     sources: Sequence[str],
     links: Sequence[Link] = (),
 ) -> str:
     """Returns the page, which needs no other file.
 
-    ``launches`` are as `suite.report.tables.tidy` gives them, ``sources`` the files read; ``links`` lead to files
+    ``launches`` are the columns of `launches.csv`, ``sources`` the files read; ``links`` lead to files
     beside the page.
     """
     groups = [*(each.group for each in tables), *(each.group for each in learned)]
@@ -110,10 +109,10 @@ def _contents(made: Sequence[Section], drawn: bool) -> list[Link]:
     return [Link(text, address) for text, address in entries]
 
 
-def _launches(frame: pd.DataFrame) -> PageTable:
-    names = [name for name in SHOWN if name in frame.columns]
+def _launches(columns: Mapping[str, Sequence[Any]]) -> PageTable:
+    names = [name for name in SHOWN if name in columns]
     # One row at a time: all rows at once take more memory than the launches themselves.
-    rows = ([_cell(value) for value in row] for row in zip(*(frame[name] for name in names), strict=True))
+    rows = ([_cell(value) for value in row] for row in zip(*(columns[name] for name in names), strict=True))
     align = [LEFT if column(name).form in (TEXT, FLAG) else RIGHT for name in names]
     shown = Grid([name.replace("_", " ") for name in names], cast(Sequence[Sequence[str]], rows), align)
     return PageTable("launches", "One row per launch, failed launches included.", shown)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from math import isfinite
 from pathlib import Path
 from statistics import mean
 from typing import Annotated, Any
@@ -220,9 +220,8 @@ def entries(
 
 def _rates(table: Table) -> tuple[Figure, ...]:
     shown = excerpt(table)
-    names = ("samples_per_s", "samples_per_s_min", "samples_per_s_max")
-    values = zip(shown.group.rows, shown.frame[[*names]].to_numpy(dtype=float).tolist(), strict=True)
-    return tuple(_figure(row, each) for row, each in values if all(map(math.isfinite, each)))
+    values = zip(shown.group.rows, (vars(cell.samples_per_s).values() for cell in shown.cells), strict=True)
+    return tuple(_figure(row, each) for row, each in values if all(end is not None and isfinite(end) for end in each))
 
 
 def _accuracies(table: AccuracyComparison) -> tuple[Figure, ...]:

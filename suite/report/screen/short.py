@@ -28,7 +28,7 @@ from suite.report.tables.accuracy import view
 from suite.report.tables.cells import TimedCell
 from suite.report.tables.columns import Column, Notes, compared, grid, of_metric
 from suite.report.tables.frame import Table, table
-from suite.report.tables.words import title
+from suite.report.tables.timed import title
 from suite.report.text.answer import answer
 
 #: Lines of the screen that are left for the rest of pytest's summary.

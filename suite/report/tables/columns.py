@@ -121,7 +121,7 @@ def of_metric(metric: Metric, where: tuple[str, ...] = (), header: str = "") -> 
     """Returns the column of a metric of a timed cell, with its bounds if it has any."""
 
     def scaled(cell: Any, name: str) -> float | None:
-        value: float | None = cell.figures[name]
+        value: float | None = cell.figure(name)
         # The rounding hides the last digits of counters.
         return value if metric.per == 1 or value is None else round(value / metric.per, 6)
 
