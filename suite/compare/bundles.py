@@ -7,12 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from suite.analysis.records.load import LoadError
-from suite.record.bundle import LARGEST, SUFFIX, read
-from suite.report.html.folder import place_for
-from suite.report.html.standings import is_made_from, write
-from suite.report.tables.frame import Table
-from suite.verify.rule import WARNING
-from suite.verify.rules import refusal, verify
+from suite.record.bundle import LARGEST, SUFFIX
+from suite.report.html.folder import is_made_from, place_for
 from workloads.data.files import read_regular
 
 
@@ -28,6 +24,9 @@ def find_bundles(runs: Sequence[str]) -> list[Path]:
 
 def check(path: Path) -> str:
     """What the rules say of a bundle, in words. Raises `LoadError` if one refuses it, and `OSError`."""
+    from suite.verify.rule import WARNING  # here, since the rules take long to load
+    from suite.verify.rules import refusal, verify
+
     answers = verify(path)
     if words := refusal(answers):
         raise LoadError(f"{path}: is not published: {words}")
@@ -40,8 +39,3 @@ def place(site: Path, name: str, runs: Iterable[str], paths: Sequence[Path]) -> 
     content = read_regular(paths[0], LARGEST) if len(paths) == 1 and is_bundle(paths[0]) else None
     source = "" if content is None else hashlib.sha256(content).hexdigest()
     return place_for(site, name, runs, lambda folder: is_made_from(folder, content), source)
-
-
-def add(folder: Path, path: Path, words: str, tables: Sequence[Table]) -> None:
-    """Give a bundle its place on the leaderboards of the site that ``folder`` is in. Raises `OSError`, `LoadError`."""
-    write(folder, path, read(path), words, tables)

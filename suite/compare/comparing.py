@@ -63,13 +63,14 @@ def _compare(options: Namespace) -> int:
         courses = [compare_accuracies(each, framework) for each in groups if trains_to_the_end(each)]
     names = [path.name for path in paths]
     notes += loaded.notes
-    compared = Compared(loaded, tables, courses, names, options.one_file, published=bool(options.publish), paths=paths)
+    published, checked = bool(options.publish), submitted if len(paths) == 1 else ""
+    compared = Compared(loaded, tables, courses, names, options.one_file, published, paths, checked)
     if options.format != "html":  # which shows its plots; anything else is said before they are drawn
         show(compared, notes, options, folder, stands)
         sys.stdout.flush()
     try:
         with waiting("drawing the plots and writing the report"):
-            late, page = _write(folder, compared, options, stands, submitted)
+            late, page = _write(folder, compared, options, stands)
     except (LoadError, OSError) as error:
         print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
@@ -99,19 +100,14 @@ def _place(options: Namespace, paths: Sequence[Path], runs: Iterable[str]) -> Pa
     return folder
 
 
-def _write(folder: Path, compared: Compared, options: Namespace, stands: bool, submitted: str) -> tuple[list[str], str]:
-    """Write the comparison, unless one ``stands`` there; returns notes on it, and the page if that is to be printed.
-
-    ``submitted`` is what the rules say of a bundle that is published.
-    """
+def _write(folder: Path, compared: Compared, options: Namespace, stands: bool) -> tuple[list[str], str]:
+    """Write the comparison, unless one ``stands`` there; returns notes on it, and the page if that is to be printed."""
     printed = options.format == "html"
     if stands and not printed:
         return [], ""
     with tempfile.TemporaryDirectory() as elsewhere:
         place = Path(elsewhere) if stands else folder
         notes = write(place, compared, options.extra)
-        if submitted and len(compared.paths) == 1:
-            bundles.add(place, compared.paths[0], submitted, compared.tables)
         notes += publish(options.publish) if options.publish else []
         return notes, (place / REPORT).read_text(encoding="utf-8") if printed else ""
 

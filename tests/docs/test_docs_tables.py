@@ -140,7 +140,7 @@ def releases(run: str, size: str) -> list[list[str]]:
     """A line per workload and framework: its newest release against its oldest, and the largest step on the way."""
     head = ["workload", "framework", "releases", "samples/s", "newest to oldest", "verdict"]
     table = [[*head, "largest step", "verdict"]]
-    for line in json.loads((ROOT / "results" / run / "releases.json").read_text(encoding="utf-8"))["lines"]:
+    for line in json.loads((ROOT / "results" / run / "run.json").read_text(encoding="utf-8"))["releases"]:
         if line["cell"].endswith("-small") != (size == "small"):
             continue
         steps = line["releases"]

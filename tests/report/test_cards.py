@@ -9,22 +9,14 @@ from typing import Any
 import pytest
 from test_page import Page
 
-from suite.analysis.records.load import Launch
+from suite.analysis.records.load import Launch, Loaded
 from suite.analysis.rows.groups import group
 from suite.record.record import Outcome, Record
 from suite.report.html.cards import cards
 from suite.report.html.site import page
-from suite.report.html.summary import (
-    ACCURACY,
-    THROUGHPUT,
-    Entry,
-    Summary,
-    SummaryError,
-    entries,
-    name_machines,
-    read,
-    summary,
-)
+from suite.report.html.site import name_machines
+from suite.report.html.stored import ACCURACY, THROUGHPUT, Entry, Summary, SummaryError, read
+from suite.report.html.summary import summary
 from suite.report.tables.frame import table
 from suite.report.text.answer import answer
 from tests import records
@@ -35,7 +27,7 @@ def run(name: str, held: list[Record], day: str = "2026-03-01") -> tuple[str, Su
     """A published run as the index sees it."""
     launches = [Launch(replace(each, started=f"{day}T10:00:00"), name, "file.json") for each in held]
     tables = [table(each, "pytorch") for each in group(launches)]
-    return name, summary(launches, entries(tables, [], answer(tables)))
+    return name, summary(Loaded(tuple(launches)), tables, [], answer(tables))
 
 
 def test_a_card_says_who_is_fastest_with_n_date_and_what_is_wrong_with_launches() -> None:
@@ -103,7 +95,7 @@ def test_the_best_tested_run_with_all_frameworks_leads_and_other_questions_stand
     held = [*records.launches(n=6), *records.launches(n=6, precision="bf16")]
     tables = [table(each, None) for each in group([Launch(x, "run-a", "file.json") for x in held], "precision")]
     along = [Launch(replace(x, started="2026-03-04T10:00:00"), "0004_along", "file.json") for x in held]
-    question = "0004_along", summary(along, entries(tables, [], answer(tables)))
+    question = "0004_along", summary(Loaded(tuple(along)), tables, [], answer(tables))
     (card,) = cards([question, two, few, best])
     assert card.best.name == "0001_best"
     assert [line.name for line in card.further] == ["0004_along"]

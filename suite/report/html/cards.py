@@ -15,7 +15,7 @@ from suite.record.text import clean
 from suite.report.format.names import SETTING_NAMES, counts
 from suite.report.format.names import framework as named
 from suite.report.format.text import capital
-from suite.report.html.summary import ACCURACY, FRAMEWORK, UNNAMED, Entry, Figure, Summary
+from suite.report.html.stored import ACCURACY, FRAMEWORK, UNNAMED, Entry, Figure, Summary
 
 #: Runs in a trend, at most: the newest.
 TREND_MOST = 8

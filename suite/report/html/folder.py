@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from errno import EEXIST
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from suite.analysis.accuracy.comparison import AccuracyComparison, epochs
 from suite.analysis.options import EXTRAS
-from suite.analysis.records.load import REPORT, SUMMARY, Loaded
-from suite.analysis.rows.missing import counts
+from suite.analysis.records.load import REPORT, SUMMARY, Loaded, LoadError
+from suite.record import bundle as bundles
 from suite.record.files.scratch import OWNED, scratch
 from suite.record.text import clean
 from suite.report import plots
 from suite.report.format.text import no_formula
 from suite.report.format.view import View
-from suite.report.html import releases as site_releases
 from suite.report.html.document import GENERATOR
 from suite.report.html.page import Link, report
-from suite.report.html.summary import SummaryError, entries, read, summary
+from suite.report.html.stored import Standings, SummaryError, read
+from suite.report.html.summary import standings, summary
 from suite.report.screen import markdown
 from suite.report.tables import accuracy, inference, releases, scaling, timed
 from suite.report.tables.breakdowns import breakdowns
@@ -34,7 +34,7 @@ from suite.report.tables.launches import launch_table, write_parquet
 from suite.report.tables.timed import legend
 from suite.report.text.answer import answer
 from suite.report.text.why import explain_sides, is_profiled
-from workloads.data.files import regular
+from workloads.data.files import read_regular, regular
 
 LAUNCHES = "launches.csv"
 INDEX = "index.html"  # of a site, in the folder above
@@ -48,7 +48,8 @@ class Compared:
     """Throughput tables, accuracy tables, and the launches and names of the files they come from.
 
     With ``one_file`` the report has no links to files beside it. With ``published`` the folder is one of a site, which
-    has an index. ``paths`` are the files, for links to those in the site.
+    has an index. ``paths`` are the files, for links to those in the site. ``checked`` is what the rules say of a bundle
+    that is published.
     """
 
     loaded: Loaded
@@ -58,6 +59,7 @@ class Compared:
     one_file: bool = False
     published: bool = False
     paths: Sequence[Path] = ()
+    checked: str = ""
 
 
 def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) -> list[str]:
@@ -102,11 +104,38 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
             links=links,
         )
         (staging / REPORT).write_text(page, encoding="utf-8")
-        if of_releases := site_releases.text_of(tables):
-            (staging / site_releases.FILE).write_text(of_releases, encoding="utf-8")
-        shown = entries(tables, learned, conclusion, counts(loaded))
-        (staging / SUMMARY).write_text(summary(loaded.launches, shown).to_json(), encoding="utf-8")
+        place = _rank(folder, staging, compared) if compared.checked else None
+        made = summary(loaded, tables, learned, conclusion, place)
+        (staging / SUMMARY).write_text(made.to_json(), encoding="utf-8")
     return notes
+
+
+def _rank(folder: Path, staging: Path, compared: Compared) -> Standings:
+    """Returns the place of a bundle on the leaderboards; what was read of it is added if it lies outside of the site.
+
+    Raises `OSError`, and `LoadError` for a bundle without a row to show.
+    """
+    (path,) = compared.paths
+    bundle, site, source = bundles.read(path), folder.resolve().parent, path.resolve()
+    inside = source.is_relative_to(site)
+    address = f"../{source.relative_to(site).as_posix()}" if inside else clean(path.name, 200)
+    made = standings(compared.tables, compared.checked, quote(address), bundle.about.price_hour)
+    if made is None:
+        raise LoadError(f"{path}: has no throughput that could be ranked, so no place on a leaderboard")
+    if not inside:
+        (staging / address).write_bytes(bundle.content)
+    return made
+
+
+def is_made_from(folder: Path, content: bytes | None) -> bool:
+    """Returns whether the report in a folder was made from a bundle with this content; for None, from no bundle."""
+    try:
+        place = read(folder).standings
+        if place is None or content is None:
+            return place is None and content is None
+        return read_regular(folder / unquote(place.bundle), bundles.LARGEST) == content
+    except (OSError, ValueError):
+        return False
 
 
 def _remove_empty(folder: Path) -> None:

@@ -46,7 +46,8 @@ class Column:
     """``name`` is its name in files, and in tables too unless it has a ``header``; ``read`` its value of a row.
 
     A table writes a text as it is, a `RATIO` with its notes, and other figures in units of ``per``. ``unit`` and
-    ``meaning`` go to SCHEMA.md. A column that does not apply to a row is empty there, never zero.
+    ``meaning`` go to SCHEMA.md. A column that does not apply to a row is empty there, never zero. ``link`` returns the
+    address that a row's cell leads to, on a page.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Column:
     header: str = ""
     per: float = 1.0
     where: tuple[str, ...] = ()
+    link: Callable[[Any], str] | None = None
 
     def text(self, row: Any, notes: Notes) -> str:
         """Returns what a table shows of the row."""
@@ -94,7 +96,9 @@ def grid(
         frozenset((at, places[name]) for at, row in enumerate(rows) for name in best(row)),
         frozenset(at for at, column in enumerate(columns) if MORE in column.where),
         frozenset({*range(len(columns))} - kept if kept else ()),
-    )
+        {(at, places[each.name]): address for at, row in enumerate(rows) for each in columns
+         if each.link and (address := each.link(row))},
+    )  # fmt: skip
     empty = {at for at in range(len(columns)) if all(row[at] == NONE for row in texts)} if drop_empty else set()
     return made.only([at for at in range(len(columns)) if at not in empty]) if empty else made
 
