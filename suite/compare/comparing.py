@@ -30,25 +30,22 @@ RESULTS = Path("results")
 def compare(options: Namespace) -> int:
     """Compare what a command line asks for; returns the exit status."""
     submitted = bundles.find_bundles(options.run) if options.publish else []
-    if len(submitted) > 1:  # of other machines, so each gets a report of its own
-        return max(_compare(Namespace(**{**vars(options), "run": [str(path)]})) for path in submitted)
-    return _compare(options)
+    # Bundles are of other machines, so each gets a report of its own.
+    each = [[str(path)] for path in submitted] if len(submitted) > 1 else [options.run]
+    return max(_compare(Namespace(**{**vars(options), "run": runs})) for runs in each)
 
 
 def _compare(options: Namespace) -> int:
-    """Compare the runs of a command line; returns the exit status."""
     try:
         paths, notes = find(options.run, options.storage)
-        submitted = " ".join(bundles.check(path) for path in paths if options.publish and bundles.is_bundle(path))
+        checked = [bundles.check(path) for path in paths if options.publish and bundles.is_bundle(path)]
         with waiting("reading the launches") as describe:
             loaded = load(paths)
             describe("comparing the launches")
             speed_changes = changes(loaded.launches) if options.fail_if is not None else None
             groups = group(loaded.launches, options.by, options.across_machines)
-        _check_baseline(groups, options.by, options.baseline)
-        _check_machines(groups, options.by)
-        runs = {launch.run for launch in loaded.launches}
-        folder = _place(options, paths, runs)
+        _check_base(groups, options.by, options.baseline)
+        folder = _place(options, paths, {launch.run for launch in loaded.launches})
         # What stands in the default place may be published: asking again, perhaps otherwise, changes none of it.
         stands = not (options.output or options.publish) and is_written(folder)
     except (LoadError, OSError) as error:
@@ -57,16 +54,19 @@ def _compare(options: Namespace) -> int:
     prices = Prices(options.price_hour, options.price_kwh)
     framework = options.baseline if options.by == "framework" else FRAMEWORKS[0]
     with waiting("comparing the launches"):
-        tables = [
-            table(each, options.baseline, prices, options.margin) for each in groups if not trains_to_the_end(each)
-        ]
-        courses = [compare_accuracies(each, framework) for each in groups if trains_to_the_end(each)]
-    names = [path.name for path in paths]
-    notes += loaded.notes
-    published, checked = bool(options.publish), submitted if len(paths) == 1 else ""
-    compared = Compared(loaded, tables, courses, names, options.one_file, published, paths, checked)
+        timed = [each for each in groups if not trains_to_the_end(each)]
+        compared = Compared(
+            loaded,
+            [table(each, options.baseline, prices, options.margin) for each in timed],
+            [compare_accuracies(each, framework) for each in groups if trains_to_the_end(each)],
+            [path.name for path in paths],
+            options.one_file,
+            published=bool(options.publish),
+            paths=paths,
+            checked=checked[0] if len(paths) == len(checked) == 1 else "",
+        )
     if options.format != "html":  # which shows its plots; anything else is said before they are drawn
-        show(compared, notes, options, folder, stands)
+        show(compared, [*notes, *loaded.notes], options, folder, stands)
         sys.stdout.flush()
     try:
         with waiting("drawing the plots and writing the report"):
@@ -75,20 +75,21 @@ def _compare(options: Namespace) -> int:
         print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
     Terminal().out(page, end="")
-    for note in late:
-        print(f"note: {clean(note)}", file=sys.stderr)
+    said = [f"note: {clean(note)}" for note in late]
     if options.verbose or options.format != "terminal":  # else the screen has said it
-        written = f"written to {folder}: report.html, tables, launches, plots"
-        print(report_left_alone(folder) if stands else written, file=sys.stderr)
-    if options.publish:
-        print(f"published: {options.publish / INDEX}", file=sys.stderr)
+        said.append(
+            report_left_alone(folder) if stands else f"written to {folder}: report.html, tables, launches, plots"
+        )
+    said += [f"published: {options.publish / INDEX}"] if options.publish else []
+    for line in said:
+        print(line, file=sys.stderr)
     return _regressions(*speed_changes, options.fail_if) if speed_changes else 0
 
 
 def _place(options: Namespace, paths: Sequence[Path], runs: Iterable[str]) -> Path:
     """Returns the folder to write into, which is there; raises `LoadError` if it cannot be, before anything is said."""
+    site, name = options.publish, paths[0].stem + (f"-and-{len(paths) - 1}-more" if len(paths) > 1 else "")
     try:
-        site, name = options.publish, _name(paths)
         folder: Path = options.output or (
             bundles.place(site, name, runs, paths) if site else place_for(RESULTS, name, runs)
         )
@@ -114,38 +115,29 @@ def _write(folder: Path, compared: Compared, options: Namespace, stands: bool) -
 
 def _regressions(tested: Sequence[Change], obstacles: Sequence[str], limit: float) -> int:
     """Print the cells that became significantly slower than ``limit``; returns 1 if any did, 3 if none was tested."""
-    for obstacle in obstacles:
-        print(f"not tested: {clean(obstacle)}", file=sys.stderr)
-    if not tested:
-        print("--fail-if: no cell could be tested, so nothing is known about a slow-down", file=sys.stderr)
-        return 3
     slower = [change for change in tested if change.slower(limit)]
-    for change in slower:
-        print(f"slower: {change}", file=sys.stderr)
-    print(f"{len(slower)} of {len(tested)} cells are significantly slower, by more than {limit:.0%}", file=sys.stderr)
-    return int(bool(slower))
+    lines = [*(f"not tested: {clean(obstacle)}" for obstacle in obstacles), *(f"slower: {change}" for change in slower)]
+    if tested:
+        lines.append(f"{len(slower)} of {len(tested)} cells are significantly slower, by more than {limit:.0%}")
+    else:
+        lines.append("--fail-if: no cell could be tested, so nothing is known about a slow-down")
+    print(*lines, sep="\n", file=sys.stderr)
+    return int(bool(slower)) if tested else 3
 
 
-def _check_machines(groups: Sequence[Group], by: str) -> None:
-    """Raise `LoadError` where ratios between machines are asked for and there is one machine: all would be 1."""
-    machines = {row.machine for each in groups for row in each.rows}
-    if by == "machine" and len(machines) == 1:
+def _check_base(groups: Sequence[Group], by: str, baseline: str | None) -> None:
+    """Raises `LoadError` where all ratios would be 1, and where no row is the base that was asked for.
+
+    A framework may be absent; the table says so.
+    """
+    rows = [row for each in groups for row in each.rows]
+    if by == "machine" and len(machines := {row.machine for row in rows}) == 1:
         raise LoadError(
             f"all launches are from one machine, {min(machines)}: --across-machines compares two. "
             "Name a run of another machine, or leave it out; with --by framework it lets runs share a ratio"
         )
-
-
-def _check_baseline(groups: Sequence[Group], by: str, baseline: str | None) -> None:
-    """Raises `LoadError` if no row has that value. A framework may be absent; the table says so."""
     if baseline is None or by == "framework":
         return
-    axis = AXES[by]
-    if not any(base(axis, each.rows, baseline).holds(row) for each in groups for row in each.rows):
-        values = dict.fromkeys(axis.value(row) for each in groups for row in each.rows)
+    if not any(base(AXES[by], each.rows, baseline).holds(row) for each in groups for row in each.rows):
+        values = dict.fromkeys(map(AXES[by].value, rows))
         raise LoadError(f"no cell has {by} {baseline!r} (--baseline); there are: {', '.join(values)}")
-
-
-def _name(paths: Sequence[Path]) -> str:
-    suffix = f"-and-{len(paths) - 1}-more" if len(paths) > 1 else ""
-    return paths[0].stem + suffix

@@ -13,8 +13,7 @@ from suite.analysis.records.load import Launch, Loaded
 from suite.analysis.rows.groups import group
 from suite.record.record import Outcome, Record
 from suite.report.html.cards import cards
-from suite.report.html.site import page
-from suite.report.html.site import name_machines
+from suite.report.html.site import name_machines, page
 from suite.report.html.stored import ACCURACY, THROUGHPUT, Entry, Summary, SummaryError, read
 from suite.report.html.summary import summary
 from suite.report.tables.frame import table
