@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import tempfile
 from argparse import Namespace
@@ -14,14 +15,16 @@ from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.metrics import Prices
 from suite.analysis.statistics.regress import Change, changes
-from suite.compare import bundles
 from suite.compare.show import report_left_alone, show
 from suite.plan.cell import FRAMEWORKS
+from suite.record.bundle import LARGEST, SUFFIX
 from suite.record.text import clean
+from suite.report.format.names import count
 from suite.report.format.terminal import Terminal
-from suite.report.html.folder import INDEX, Compared, is_written, place_for, write
+from suite.report.html.folder import INDEX, Compared, is_made_from, is_written, place_for, write
 from suite.report.html.site import check, publish
 from suite.report.tables.frame import table
+from workloads.data.files import read_regular
 from workloads.data.progress import waiting
 
 RESULTS = Path("results")
@@ -29,7 +32,7 @@ RESULTS = Path("results")
 
 def compare(options: Namespace) -> int:
     """Compare what a command line asks for; returns the exit status."""
-    submitted = bundles.find_bundles(options.run) if options.publish else []
+    submitted = _find_bundles(options.run) if options.publish else []
     # Bundles are of other machines, so each gets a report of its own.
     each = [[str(path)] for path in submitted] if len(submitted) > 1 else [options.run]
     return max(_compare(Namespace(**{**vars(options), "run": runs})) for runs in each)
@@ -38,7 +41,7 @@ def compare(options: Namespace) -> int:
 def _compare(options: Namespace) -> int:
     try:
         paths, notes = find(options.run, options.storage)
-        checked = [bundles.check(path) for path in paths if options.publish and bundles.is_bundle(path)]
+        checked = [_check_bundle(path) for path in paths if options.publish and _is_bundle(path)]
         with waiting("reading the launches") as describe:
             loaded = load(paths)
             describe("comparing the launches")
@@ -86,12 +89,41 @@ def _compare(options: Namespace) -> int:
     return _regressions(*speed_changes, options.fail_if) if speed_changes else 0
 
 
+def _is_bundle(path: Path) -> bool:
+    return path.suffix == SUFFIX
+
+
+def _find_bundles(runs: Sequence[str]) -> list[Path]:
+    """Returns the bundles that a command line names, in folders too, if it names nothing else."""
+    paths = [path for run in map(Path, runs) for path in (sorted(run.glob(f"*{SUFFIX}")) if run.is_dir() else [run])]
+    return paths if all(map(_is_bundle, paths)) else []
+
+
+def _check_bundle(path: Path) -> str:
+    """Returns what the rules say of a bundle. Raises `LoadError` if one refuses it, and `OSError`."""
+    from suite.verify.rule import WARNING  # here, since the rules take long to load
+    from suite.verify.rules import refusal, verify
+
+    answers = verify(path)
+    if words := refusal(answers):
+        raise LoadError(f"{path}: is not published: {words}")
+    warnings = sum(answer.kind == WARNING for answer in answers)
+    return count(warnings, "warning") if warnings else "no warnings"
+
+
+def _place_in_site(site: Path, name: str, runs: Iterable[str], paths: Sequence[Path]) -> Path:
+    """Returns the folder for the report of these files, which was made from no other bundle. Raises `OSError`."""
+    content = read_regular(paths[0], LARGEST) if len(paths) == 1 and _is_bundle(paths[0]) else None
+    source = "" if content is None else hashlib.sha256(content).hexdigest()
+    return place_for(site, name, runs, lambda folder: is_made_from(folder, content), source)
+
+
 def _place(options: Namespace, paths: Sequence[Path], runs: Iterable[str]) -> Path:
     """Returns the folder to write into, which is there; raises `LoadError` if it cannot be, before anything is said."""
     site, name = options.publish, paths[0].stem + (f"-and-{len(paths) - 1}-more" if len(paths) > 1 else "")
     try:
         folder: Path = options.output or (
-            bundles.place(site, name, runs, paths) if site else place_for(RESULTS, name, runs)
+            _place_in_site(site, name, runs, paths) if site else place_for(RESULTS, name, runs)
         )
         if site:
             check(site, folder)

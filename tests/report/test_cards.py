@@ -78,10 +78,10 @@ def test_the_newest_run_leads_and_earlier_ones_follow_with_the_trend_of_what_the
     assert card.best.name == "0002_b"
     assert [line.name for line in card.others] == ["0001_a"]
     assert card.trend
-    assert card.trend.headers == ["run", "suite", "PyTorch", "TensorFlow", "JAX"]
-    assert [row[:2] for row in card.trend.rows] == [["0001_a", "0.1.0"], ["0002_b", "0.2.0"]]
-    assert [row[2].partition(" ")[2] for row in card.trend.rows] == ["(2.12.0)", "(2.13.0)"]
-    assert "not tested against each other" in card.trend.caption
+    assert card.trend.grid.headers == ["run", "suite", "PyTorch", "TensorFlow", "JAX"]
+    assert [row[:2] for row in card.trend.grid.rows] == [["0001_a", "0.1.0"], ["0002_b", "0.2.0"]]
+    assert [row[2].partition(" ")[2] for row in card.trend.grid.rows] == ["(2.12.0)", "(2.13.0)"]
+    assert "not tested against each other" in card.trend.title
     other = [replace(each, data=each.data | {"digest": "another"}) for each in records.launches(n=2)]
     (card,) = cards([new, run("0003_c", other)])
     assert card.trend is None, "figures of other data are not set side by side"
@@ -117,7 +117,7 @@ def test_processors_of_one_name_share_neither_card_nor_trend() -> None:
 
     runs = [on("c", model=17), on("b"), on("a")]
     newer, older = cards(name_machines(runs))
-    assert (newer.trend, older.trend and len(older.trend.rows)) == (None, 2)
+    assert (newer.trend, older.trend and len(older.trend.grid.rows)) == (None, 2)
     assert ("model 17" in newer.machine, "model 1)" in older.machine) == (True, True)
     assert "3 runs on 2 machines" in page(runs)
     plain = [(name, replace(each, hardware=())) for name, each in runs]

@@ -68,8 +68,7 @@ class Column:
         if self.form == RATIO:
             return ratio(value, notes)
         if self.form == SPREAD:
-            ends = [figure(end / self.per) for end in (value.low, value.high) if end is not None]
-            return figure(value.value / self.per) + (_bounds(*ends) if ends else "")
+            return _ranged(lambda part: figure(part / self.per), value.value, value.low, value.high)
         return figure(value / self.per) if isinstance(value, float) else str(value)
 
 
@@ -148,10 +147,7 @@ def ratio(found: Any, notes: Notes | None = None) -> str:
 
 def bounded(ratio: Sequence[float] | None) -> str:
     """Returns ``1.52 (1.49-1.55)`` for a ratio and its bounds; empty without one."""
-    if not ratio:
-        return ""
-    value, low, high = (f"{each:.2f}" for each in ratio)
-    return value + _bounds(low, high)
+    return _ranged("{:.2f}".format, *ratio) if ratio else ""
 
 
 def launch_count(ok: int, started: int) -> str:
@@ -163,20 +159,26 @@ def shares(found: Any) -> str:
     """Returns ``92 % (90-94)`` for a ratio of 0.92 with its bounds."""
     if found is None or found.value is None:
         return NONE
-    low, high = (f"{100 * (end or 0.0):.0f}" for end in (found.low, found.high))
-    return f"{100 * found.value:.0f} %{_bounds(low, high)}"
+    return _ranged(_percent, found.value, found.low or 0.0, found.high or 0.0, " %")
 
 
 def communication(cost: Any) -> str:
     """Returns what communication costs; an interval that begins below zero begins at zero."""
     if cost is None:
         return NONE
-    ends = [f"{100 * max(0.0, end):.0f}" for end in (cost.low, cost.high) if end is not None]
-    return f"{100 * cost.share:.0f} %{_bounds(*ends) if ends else ''}"
+    low, high = (None if end is None else max(0.0, end) for end in (cost.low, cost.high))
+    return _ranged(_percent, cost.share, low, high, " %")
 
 
-def _bounds(low: str, high: str) -> str:
-    return f" ({low}{DASH}{high})" if low != high else ""
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}"
+
+
+def _ranged(write: Callable[[float], str], value: float, low: float | None, high: float | None, unit: str = "") -> str:
+    """Returns a value with its bounds, which are left out where they are missing, or look the same."""
+    if low is None or high is None or write(low) == write(high):
+        return f"{write(value)}{unit}"
+    return f"{write(value)}{unit} ({write(low)}{DASH}{write(high)})"
 
 
 def varied_settings(group: Group) -> list[str]:
