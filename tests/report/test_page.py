@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
@@ -15,7 +14,6 @@ import pytest
 from suite.analysis.records.load import Launch, Loaded
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import figure
-from suite.compare.__main__ import main
 from suite.record.record import Outcome, Record
 from suite.report.html.page import Link, report
 from suite.report.plots import Drawing, draw
@@ -196,16 +194,3 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     assert "alert(1)" in read.said
     assert [tag for tag, _ in read.tags].count("script") == 1
     assert "\x1b" not in text
-
-
-def test_no_sentence_is_said_per_row() -> None:
-    text, _ = page(records.launches(n=6))
-    assert text.count("faster than") == 0, "the table has the figures, the answer the words"
-
-
-def test_the_command_writes_it(tmp_path: Path) -> None:
-    source = tmp_path / "run.jsonl"
-    lines = [{"run": {"id": "a"}}, *(record.to_json() for record in records.launches(n=2))]
-    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert main([str(source), "--output", str(tmp_path / "out")]) == 0
-    assert "run.jsonl" in Page((tmp_path / "out" / "report.html").read_text()).said
