@@ -147,7 +147,10 @@ def ratio(found: Any, notes: Notes | None = None) -> str:
 
 def bounded(ratio: Sequence[float] | None) -> str:
     """Returns ``1.52 (1.49-1.55)`` for a ratio and its bounds; empty without one."""
-    return _ranged("{:.2f}".format, *ratio) if ratio else ""
+    if not ratio:
+        return ""
+    value, low, high = ratio
+    return _ranged("{:.2f}".format, value, low, high)
 
 
 def launch_count(ok: int, started: int) -> str:
