@@ -64,7 +64,8 @@ def of_launch(record: Record) -> Figures:
 def of_cell(record: Record) -> Figures:
     """The columns of `cells.csv`, with those of several devices."""
     (cell,) = table(*group([Launch(record, "study", "a.json")])).cells
-    return numbers(cell.figures) | numbers(vars(cell.devices))
+    names = [name for each in METRICS.values() for name in (each.name, *each.ends)]
+    return numbers({name: cell.figure(name) for name in names} | cell.metrics) | numbers(vars(cell.devices))
 
 
 def of_inference(record: Record) -> Figures:
