@@ -32,10 +32,9 @@ from suite.analysis.statistics.scaling import find_time_speedups
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.objective import Question
 from suite.record.record import Record
-from suite.report.tables.accuracy import rows as trained_rows
 from suite.report.tables.curves import speed_ups
 from suite.report.tables.frame import table
-from suite.report.tables.tidy import launch_frame
+from suite.report.tables.launches import launch_table
 from suite.reproduce.verdicts import by_cell, judge
 
 #: Values by field; those that are missing or empty are left out. And fields by row, by axis.
@@ -101,8 +100,8 @@ def whole(launches: Sequence[Launch]) -> dict[str, Fields]:
     records = [launch.record for launch in launches]
     state = standing(records)
     found = {"stopping": _clean(_take(state, "tests decided"), cells=len(state.cells), busy=bool(state.busy))}
-    for name, frame in (("launches", launch_frame(launches)), ("epochs", epochs(launches))):
-        found[name] = _columns(frame)
+    for name, columns in (("launches", launch_table(launches)), ("epochs", epochs(launches))):
+        found[name] = _columns(columns)
     even, odd = ([launch for launch in launches if launch.record.block % 2 == part] for part in (0, 1))
     for cell, made in judge(*(by_cell(each.record for each in half) for half in (even, odd))).items():
         found[f"reproduced {cell.id}"] = _clean(_take(made, "kind ratio"))
@@ -210,7 +209,7 @@ def _contest(contest: Any, place: str) -> dict[str, Fields]:
 
 def _of_trained(made: Any, every: bool) -> dict[str, Fields]:
     """The figures of cells that trained to their end; speeds and what they gained with ``every`` one."""
-    found, place, rows = {}, f"{made.group.workload} {made.group.size}", trained_rows(made)
+    found, place, rows = {}, f"{made.group.workload} {made.group.size}", made.rows
     for row, columns in zip(made.group.rows, rows, strict=True):
         figures = {name: value for name, value in columns.items() if name not in NOT_OF_TRAINING}
         proof = _take(made.identities[row.key], "kind losses updates")
@@ -278,13 +277,14 @@ def _take(found: Any, names: str) -> Fields:
     return {name: getattr(found, name, None) for name in names.split()}
 
 
-def _columns(frame: Any) -> Fields:
+def _columns(columns: Mapping[str, Sequence[Any]]) -> Fields:
     """The sum of each column, of words how many different ones; and how many values are missing."""
     found = {}
-    for name, values in ((name, frame[name].dropna()) for name in frame.columns):
-        numeric = values.dtype.kind in "bif" or all(isinstance(value, int | float) for value in values)
-        found[name] = math.fsum(map(float, values)) if numeric else values.nunique()
-        found[f"{name} missing"] = len(frame) - len(values) or None
+    for name, column in columns.items():
+        values = [value for value in column if value is not None and value == value]
+        numeric = all(isinstance(value, int | float) for value in values)
+        found[name] = math.fsum(map(float, values)) if numeric else len(set(values))
+        found[f"{name} missing"] = len(column) - len(values) or None
     return _clean(found)
 
 

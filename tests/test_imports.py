@@ -74,7 +74,7 @@ FLOORS = {
     "analysis": (
         "records", "rows", "identity", "statistics", "bottlenecks", "search",
     ),
-    "report": ("format", "tables", "text", "plots", "screen", "json", "html"),
+    "report": ("format", "tables", "text", "plots", "screen", "html"),
     "worker": ("distributed", "launch", "evidence"),
 }  # fmt: skip
 COMMANDS = {"compare", "reproduce", "doctor", "profile", "tune", "checks", "prove", "new", "bisect", "submit", "verify"}

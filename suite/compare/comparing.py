@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import tempfile
 from argparse import Namespace
@@ -14,14 +15,16 @@ from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.metrics import Prices
 from suite.analysis.statistics.accuracy import compare_accuracies, trains_to_the_end
 from suite.analysis.statistics.changes import Change, changes
-from suite.compare import bundles
 from suite.compare.show import report_left_alone, show
 from suite.plan.cell import FRAMEWORKS
+from suite.record.bundle import LARGEST, SUFFIX
 from suite.record.text import clean
+from suite.report.format.names import count
 from suite.report.format.terminal import Terminal
-from suite.report.html.folder import INDEX, Compared, is_written, place_for, write
+from suite.report.html.folder import INDEX, Compared, is_made_from, is_written, place_for, write
 from suite.report.html.site import check, publish
 from suite.report.tables.frame import table
+from workloads.data.files import read_regular
 from workloads.data.progress import waiting
 
 RESULTS = Path("results")
@@ -29,26 +32,23 @@ RESULTS = Path("results")
 
 def compare(options: Namespace) -> int:
     """Compare what a command line asks for; returns the exit status."""
-    submitted = bundles.find_bundles(options.run) if options.publish else []
-    if len(submitted) > 1:  # of other machines, so each gets a report of its own
-        return max(_compare(Namespace(**{**vars(options), "run": [str(path)]})) for path in submitted)
-    return _compare(options)
+    submitted = _find_bundles(options.run) if options.publish else []
+    # Bundles are of other machines, so each gets a report of its own.
+    each = [[str(path)] for path in submitted] if len(submitted) > 1 else [options.run]
+    return max(_compare(Namespace(**{**vars(options), "run": runs})) for runs in each)
 
 
 def _compare(options: Namespace) -> int:
-    """Compare the runs of a command line; returns the exit status."""
     try:
         paths, notes = find(options.run, options.storage)
-        submitted = " ".join(bundles.check(path) for path in paths if options.publish and bundles.is_bundle(path))
+        checked = [_check_bundle(path) for path in paths if options.publish and _is_bundle(path)]
         with waiting("reading the launches") as describe:
             loaded = load(paths)
             describe("comparing the launches")
             speed_changes = changes(loaded.launches) if options.fail_if is not None else None
             groups = group(loaded.launches, options.by, options.across_machines)
-        _check_baseline(groups, options.by, options.baseline)
-        _check_machines(groups, options.by)
-        runs = {launch.run for launch in loaded.launches}
-        folder = _place(options, paths, runs)
+        _check_base(groups, options.by, options.baseline)
+        folder = _place(options, paths, {launch.run for launch in loaded.launches})
         # What stands in the default place may be published: asking again, perhaps otherwise, changes none of it.
         stands = not (options.output or options.publish) and is_written(folder)
     except (LoadError, OSError) as error:
@@ -57,39 +57,73 @@ def _compare(options: Namespace) -> int:
     prices = Prices(options.price_hour, options.price_kwh)
     framework = options.baseline if options.by == "framework" else FRAMEWORKS[0]
     with waiting("comparing the launches"):
-        tables = [
-            table(each, options.baseline, prices, options.margin) for each in groups if not trains_to_the_end(each)
-        ]
-        courses = [compare_accuracies(each, framework) for each in groups if trains_to_the_end(each)]
-    names = [path.name for path in paths]
-    notes += loaded.notes
-    compared = Compared(loaded, tables, courses, names, options.one_file, published=bool(options.publish), paths=paths)
+        timed = [each for each in groups if not trains_to_the_end(each)]
+        compared = Compared(
+            loaded,
+            [table(each, options.baseline, prices, options.margin) for each in timed],
+            [compare_accuracies(each, framework) for each in groups if trains_to_the_end(each)],
+            [path.name for path in paths],
+            options.one_file,
+            published=bool(options.publish),
+            paths=paths,
+            checked=checked[0] if len(paths) == len(checked) == 1 else "",
+        )
     if options.format != "html":  # which shows its plots; anything else is said before they are drawn
-        show(compared, notes, options, folder, stands)
+        show(compared, [*notes, *loaded.notes], options, folder, stands)
         sys.stdout.flush()
     try:
         with waiting("drawing the plots and writing the report"):
-            late, page = _write(folder, compared, options, stands, submitted)
+            late, page = _write(folder, compared, options, stands)
     except (LoadError, OSError) as error:
         print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
     Terminal().out(page, end="")
-    for note in late:
-        print(f"note: {clean(note)}", file=sys.stderr)
+    said = [f"note: {clean(note)}" for note in late]
     if options.verbose or options.format != "terminal":  # else the screen has said it
-        written = f"written to {folder}: report.html, tables, launches, plots"
-        print(report_left_alone(folder) if stands else written, file=sys.stderr)
-    if options.publish:
-        print(f"published: {options.publish / INDEX}", file=sys.stderr)
+        said.append(
+            report_left_alone(folder) if stands else f"written to {folder}: report.html, tables, launches, plots"
+        )
+    said += [f"published: {options.publish / INDEX}"] if options.publish else []
+    for line in said:
+        print(line, file=sys.stderr)
     return _regressions(*speed_changes, options.fail_if) if speed_changes else 0
+
+
+def _is_bundle(path: Path) -> bool:
+    return path.suffix == SUFFIX
+
+
+def _find_bundles(runs: Sequence[str]) -> list[Path]:
+    """Returns the bundles that a command line names, in folders too, if it names nothing else."""
+    paths = [path for run in map(Path, runs) for path in (sorted(run.glob(f"*{SUFFIX}")) if run.is_dir() else [run])]
+    return paths if all(map(_is_bundle, paths)) else []
+
+
+def _check_bundle(path: Path) -> str:
+    """Returns what the rules say of a bundle. Raises `LoadError` if one refuses it, and `OSError`."""
+    from suite.verify.rule import WARNING  # here, since the rules take long to load
+    from suite.verify.rules import refusal, verify
+
+    answers = verify(path)
+    if words := refusal(answers):
+        raise LoadError(f"{path}: is not published: {words}")
+    warnings = sum(answer.kind == WARNING for answer in answers)
+    return count(warnings, "warning") if warnings else "no warnings"
+
+
+def _place_in_site(site: Path, name: str, runs: Iterable[str], paths: Sequence[Path]) -> Path:
+    """Returns the folder for the report of these files, which was made from no other bundle. Raises `OSError`."""
+    content = read_regular(paths[0], LARGEST) if len(paths) == 1 and _is_bundle(paths[0]) else None
+    source = "" if content is None else hashlib.sha256(content).hexdigest()
+    return place_for(site, name, runs, lambda folder: is_made_from(folder, content), source)
 
 
 def _place(options: Namespace, paths: Sequence[Path], runs: Iterable[str]) -> Path:
     """Returns the folder to write into, which is there; raises `LoadError` if it cannot be, before anything is said."""
+    site, name = options.publish, paths[0].stem + (f"-and-{len(paths) - 1}-more" if len(paths) > 1 else "")
     try:
-        site, name = options.publish, _name(paths)
         folder: Path = options.output or (
-            bundles.place(site, name, runs, paths) if site else place_for(RESULTS, name, runs)
+            _place_in_site(site, name, runs, paths) if site else place_for(RESULTS, name, runs)
         )
         if site:
             check(site, folder)
@@ -99,57 +133,43 @@ def _place(options: Namespace, paths: Sequence[Path], runs: Iterable[str]) -> Pa
     return folder
 
 
-def _write(folder: Path, compared: Compared, options: Namespace, stands: bool, submitted: str) -> tuple[list[str], str]:
-    """Write the comparison, unless one ``stands`` there; returns notes on it, and the page if that is to be printed.
-
-    ``submitted`` is what the rules say of a bundle that is published.
-    """
+def _write(folder: Path, compared: Compared, options: Namespace, stands: bool) -> tuple[list[str], str]:
+    """Write the comparison, unless one ``stands`` there; returns notes on it, and the page if that is to be printed."""
     printed = options.format == "html"
     if stands and not printed:
         return [], ""
     with tempfile.TemporaryDirectory() as elsewhere:
         place = Path(elsewhere) if stands else folder
         notes = write(place, compared, options.extra)
-        if submitted and len(compared.paths) == 1:
-            bundles.add(place, compared.paths[0], submitted, compared.tables)
         notes += publish(options.publish) if options.publish else []
         return notes, (place / REPORT).read_text(encoding="utf-8") if printed else ""
 
 
 def _regressions(tested: Sequence[Change], obstacles: Sequence[str], limit: float) -> int:
     """Print the cells that became significantly slower than ``limit``; returns 1 if any did, 3 if none was tested."""
-    for obstacle in obstacles:
-        print(f"not tested: {clean(obstacle)}", file=sys.stderr)
-    if not tested:
-        print("--fail-if: no cell could be tested, so nothing is known about a slow-down", file=sys.stderr)
-        return 3
     slower = [change for change in tested if change.slower(limit)]
-    for change in slower:
-        print(f"slower: {change}", file=sys.stderr)
-    print(f"{len(slower)} of {len(tested)} cells are significantly slower, by more than {limit:.0%}", file=sys.stderr)
-    return int(bool(slower))
+    lines = [*(f"not tested: {clean(obstacle)}" for obstacle in obstacles), *(f"slower: {change}" for change in slower)]
+    if tested:
+        lines.append(f"{len(slower)} of {len(tested)} cells are significantly slower, by more than {limit:.0%}")
+    else:
+        lines.append("--fail-if: no cell could be tested, so nothing is known about a slow-down")
+    print(*lines, sep="\n", file=sys.stderr)
+    return int(bool(slower)) if tested else 3
 
 
-def _check_machines(groups: Sequence[Group], by: str) -> None:
-    """Raise `LoadError` where ratios between machines are asked for and there is one machine: all would be 1."""
-    machines = {row.machine for each in groups for row in each.rows}
-    if by == "machine" and len(machines) == 1:
+def _check_base(groups: Sequence[Group], by: str, baseline: str | None) -> None:
+    """Raises `LoadError` where all ratios would be 1, and where no row is the base that was asked for.
+
+    A framework may be absent; the table says so.
+    """
+    rows = [row for each in groups for row in each.rows]
+    if by == "machine" and len(machines := {row.machine for row in rows}) == 1:
         raise LoadError(
             f"all launches are from one machine, {min(machines)}: --across-machines compares two. "
             "Name a run of another machine, or leave it out; with --by framework it lets runs share a ratio"
         )
-
-
-def _check_baseline(groups: Sequence[Group], by: str, baseline: str | None) -> None:
-    """Raises `LoadError` if no row has that value. A framework may be absent; the table says so."""
     if baseline is None or by == "framework":
         return
-    axis = AXES[by]
-    if not any(base(axis, each.rows, baseline).holds(row) for each in groups for row in each.rows):
-        values = dict.fromkeys(axis.value(row) for each in groups for row in each.rows)
+    if not any(base(AXES[by], each.rows, baseline).holds(row) for each in groups for row in each.rows):
+        values = dict.fromkeys(map(AXES[by].value, rows))
         raise LoadError(f"no cell has {by} {baseline!r} (--baseline); there are: {', '.join(values)}")
-
-
-def _name(paths: Sequence[Path]) -> str:
-    suffix = f"-and-{len(paths) - 1}-more" if len(paths) > 1 else ""
-    return paths[0].stem + suffix

@@ -13,12 +13,12 @@ from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.terminal import Terminal
 from suite.report.html.folder import Compared, text_of, views_of
-from suite.report.json.comparison import to_json
 from suite.report.screen import markdown
+from suite.report.screen.comparison import to_json
 from suite.report.screen.short import Room, screen
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table
-from suite.report.tables.words import legend
+from suite.report.tables.timed import legend
 from suite.report.text import missing
 from suite.report.text.answer import answer
 from suite.report.text.why import explain_sides, is_profiled, no_profile
@@ -44,10 +44,8 @@ def show(compared: Compared, notes: Sequence[str], options: Namespace, folder: P
         summary = "".join(f"{markdown.escape(text)}\n\n" for text in _answer(compared))
         lines = "".join(f"- {markdown.escape(note)}\n" for note in [*incomplete, *notes])
         terminal.out(f"Read: {markdown.escape(_sources(compared))}\n\n{summary}{text_of(compared)}\n{lines}", end="")
-    elif options.verbose:
-        _everything(terminal, compared, [*incomplete, *notes])
-    elif options.why:
-        _why(terminal, compared, [*incomplete, *notes])
+    elif options.verbose or options.why:
+        _everything(terminal, compared, [*incomplete, *notes], options.verbose)
     else:
         report = report_left_alone(folder) if stands else f"Full report: {folder / REPORT}"
         _screen(terminal, compared, [*incomplete, *notes], report)
@@ -76,52 +74,36 @@ def _screen(terminal: Terminal, compared: Compared, notes: Sequence[str], report
     last = [*notes, f"{report}. All columns, legend and notes: add --verbose."]
     room = Room(width, lines - 2, "add --verbose")  # without the first line and the prompt
     shown = screen(findings.sentences, compared.tables, compared.learned, room, last)
-    terminal.print(first if len(first) < width else f"{first[: width - 2]}…", soft_wrap=True)
-    for line in shown:
+    for line in (first if len(first) < width else f"{first[: width - 2]}…", *shown):
         terminal.print(line, soft_wrap=True)
 
 
-def _everything(terminal: Terminal, compared: Compared, notes: Sequence[str]) -> None:
+def _everything(terminal: Terminal, compared: Compared, notes: Sequence[str], whole: bool) -> None:
+    """Print the answer and what explains it; with ``whole`` also the tables of all cells, and all settings."""
     terminal.print(f"Read: {_sources(compared)}\n", soft_wrap=True)
     for text in _answer(compared):
         terminal.say(text)
-    terminal.print()
-    for number, view in enumerate(views_of(compared)):
-        if number:
-            terminal.print("\n")
+    for number, view in enumerate(views_of(compared) if whole else ()):
+        terminal.print("\n" if number else "")
         terminal.show(view)
-    if compared.tables:
+    if compared.tables and whole:
         terminal.print()
         terminal.say(legend(compared.tables))
-    _causes(terminal, compared.tables, whole=True)
+    for table in compared.tables:
+        _causes(terminal, table, whole)
     for note in notes:
         terminal.say(f"note: {note}")
 
 
-def _why(terminal: Terminal, compared: Compared, notes: Sequence[str]) -> None:
-    """Print the answer and what explains it, without the tables of all cells."""
-    terminal.print(f"Read: {_sources(compared)}\n", soft_wrap=True)
-    for text in _answer(compared):
-        terminal.say(text)
-    _causes(terminal, compared.tables, whole=False)
-    for note in notes:
-        terminal.say(f"note: {note}")
-
-
-def _causes(terminal: Terminal, tables: Sequence[Table], whole: bool) -> None:
-    """Print what explains each pair once, with ``whole`` in all settings, and where each row's time goes.
-
-    Without profiles nothing does.
-    """
-    for table in tables:
-        for most, others in explain_sides(table):
-            for told in (most, *others):
-                terminal.print()
-                terminal.say(
-                    f"Why: {told.title}" if whole or told is most else f"Likewise, see --verbose: {told.title}"
-                )
-                for line in told.lines if whole or told is most else ():
-                    terminal.say(f" - {line}")
-        for view in breakdowns(table) if is_profiled([table]) else ():
+def _causes(terminal: Terminal, table: Table, whole: bool) -> None:
+    """Print what explains each pair once, with ``whole`` in all settings, and where each row's time goes."""
+    for most, others in explain_sides(table):
+        for told in (most, *others):
             terminal.print()
-            terminal.show(view)
+            shown = whole or told is most
+            terminal.say(f"Why: {told.title}" if shown else f"Likewise, see --verbose: {told.title}")
+            for line in told.lines if shown else ():
+                terminal.say(f" - {line}")
+    for view in breakdowns(table) if is_profiled([table]) else ():
+        terminal.print()
+        terminal.show(view)

@@ -17,7 +17,7 @@ from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import version_key
 from suite.doctor.checks import NOTE, OK, WARNING, frameworks
 from suite.record.record import Record
-from suite.report.tables.words import foot_lines
+from suite.report.tables.timed import foot_lines
 from tests import records
 from tests.published import numbered
 

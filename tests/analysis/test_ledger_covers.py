@@ -27,8 +27,8 @@ from suite.report.tables.cells import TimedCell
 from suite.report.tables.columns import NUMBER
 from suite.report.tables.frame import table
 from suite.report.tables.inference import COLUMNS as INFERENCE
-from suite.report.tables.launch_columns import columns as launch_columns
-from suite.report.tables.tidy import fields
+from suite.report.tables.launches import columns as launch_columns
+from suite.report.tables.launches import fields
 from tests import accounted, records
 
 #: By how much a figure is off that must be noticed.
@@ -64,7 +64,8 @@ def of_launch(record: Record) -> Figures:
 def of_cell(record: Record) -> Figures:
     """The columns of `cells.csv`, with those of several devices."""
     (cell,) = table(*group([Launch(record, "study", "a.json")])).cells
-    return numbers(cell.figures) | numbers(vars(cell.devices))
+    names = [name for each in METRICS.values() for name in (each.name, *each.ends)]
+    return numbers({name: cell.figure(name) for name in names} | cell.metrics) | numbers(vars(cell.devices))
 
 
 def of_inference(record: Record) -> Figures:

@@ -31,7 +31,7 @@ from suite.plan.matrix import matrix
 from suite.plan.measuring import CONTROL
 from suite.record.record import Phase, Record, Window
 from suite.report.tables.frame import Table, table
-from suite.report.tables.tidy import launch_frame as as_rows
+from suite.report.tables.launches import launch_table
 from tests import records
 from tests.records import replace
 from tests.shown import terminal
@@ -270,9 +270,9 @@ def test_without_a_control_the_noise_is_that_of_the_rows() -> None:
 
 
 def test_the_control_s_launches_are_in_the_file_of_launches() -> None:
-    rows = as_rows([Launch(record, "run", "file") for record in simulated(1.0)])
-    assert rows["control"].sum() == 6
-    assert rows["launch"].max() == 5
+    columns = launch_table([Launch(record, "run", "file") for record in simulated(1.0)])
+    assert sum(columns["control"]) == 6
+    assert max(columns["launch"]) == 5
 
 
 def test_every_block_holds_the_control_s_launches_too() -> None:

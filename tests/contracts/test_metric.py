@@ -13,10 +13,10 @@ from suite.analysis.rows.groups import group
 from suite.catalog.metrics import METRICS, Metric
 from suite.compare.__main__ import main
 from suite.report import plots
-from suite.report.json.comparison import json_schema, to_json
+from suite.report.screen.comparison import json_schema, to_json
 from suite.report.tables.frame import table
-from suite.report.tables.launch_columns import document_columns
-from suite.report.tables.words import legend
+from suite.report.tables.launches import document_columns
+from suite.report.tables.timed import legend
 from tests import records
 from tests.shown import in_markdown, terminal
 

@@ -34,13 +34,12 @@ ASKED = """
     from suite.export.contents import figures
     from suite.export.live import PHASES
     from suite.report.plots.kinds.timeline import SHADED
-    from suite.report.tables import tidy
-    from suite.report.tables.launch_columns import document_columns
+    from suite.report.tables.launches import document_columns, launch_table
     held = records.record()
     held = replace(held, phases=held.phases | {"inference": held.phases["compute"]})
     seen["back"] = Record.from_json(held.to_json()).phases.keys() == held.phases.keys()
     seen["schema"] = json.dumps(json_schema()["$defs"]["Record"]["properties"]["phases"])
-    seen["columns"] = [name for name in tidy.launch_frame([Launch(held, "run-a", "a.json")]) if "inference" in name]
+    seen["columns"] = [name for name in launch_table([Launch(held, "run-a", "a.json")]) if "inference" in name]
     seen["documented"] = document_columns()
     seen["band"] = [[each.shade, each.hatch, each.title] for each in SHADED if each.name == "inference"]
     from types import SimpleNamespace

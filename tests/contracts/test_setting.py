@@ -56,7 +56,7 @@ ASKED = """
     from suite.analysis.rows.groups import group
     from suite.report.screen.short import short
     from suite.report.tables.timed import view
-    from suite.report.tables.frame import cell_frame, table
+    from suite.report.tables.frame import table
     usually = records.launches(n=6)
     changed = [replace(each, cell=each.cell.but(compile=each.cell.compile, rounding="stochastic")) for each in usually]
     launches = [Launch(each, "run-a", "a.json") for each in (*usually, *changed)]
@@ -67,11 +67,10 @@ ASKED = """
     seen["ratios are to"], seen["title of one"] = along.baseline, alone.group.constant
     seen["screen"] = short([each.record for each in launches], "run-a", 200, 60)
     seen["label"] = across.group.label(across.group.rows[-1])
-    seen["cells.csv"] = list(cell_frame([across]).columns)
+    seen["cells.csv"] = list(across.rows[0])
 
-    from suite.report.tables.launch_columns import document_columns
-    from suite.report.tables import tidy
-    seen["launches.csv"] = list(tidy.launch_frame(launches)["rounding"].unique())
+    from suite.report.tables.launches import document_columns, launch_table
+    seen["launches.csv"] = list(dict.fromkeys(launch_table(launches)["rounding"]))
     seen["documented"] = document_columns()
     from suite.compare.__main__ import main
     from suite.report import plots

@@ -19,7 +19,7 @@ import pytest
 from suite.analysis.records.load import load
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import DASH
-from suite.report.tables.frame import cell_frame, table
+from suite.report.tables.frame import table
 from tests.documents import PAGES, ROOT
 from tests.expected import GOLDEN
 from tests.published import RUNS
@@ -139,7 +139,7 @@ def accuracy(run: str) -> list[list[str]]:
 def releases(run: str, size: str) -> list[list[str]]:
     """A line per workload and framework: its newest release against its oldest, and the largest step on the way."""
     table = [["workload", "framework", "releases", "samples/s", "newest to oldest", "largest step"]]
-    for line in json.loads((ROOT / "results" / run / "releases.json").read_text(encoding="utf-8"))["lines"]:
+    for line in json.loads((ROOT / "results" / run / "run.json").read_text(encoding="utf-8"))["releases"]:
         if line["cell"].endswith("-small") != (size == "small"):
             continue
         steps = line["releases"]
@@ -212,7 +212,7 @@ def gpu(journal: str) -> list[list[str]]:
     }  # fmt: skip
     lines = [["workload", "framework", "precision", "compile", *names, "MFU %", "peak MiB", "identity"]]
     found = group(load([GOLDEN / "runs" / f"{journal}.jsonl"]).launches)
-    for row in cell_frame(map(table, found)).query("launches_ok > 0").to_dict("records"):
+    for row in (row for each in found for row in table(each).rows if row["launches_ok"]):
         line = [MODELS[row["workload"]], NAMES[row["framework"]], row["precision"], row["compile"]]
         line += [number(str(row[name])) for name in names.values()]
         line += [number(str(100 * row["model_flops_utilisation"])), f"{row['peak_memory_bytes'] / 2**20:,.0f}"]

@@ -9,22 +9,13 @@ from typing import Any
 import pytest
 from test_page import Page
 
-from suite.analysis.records.load import Launch
+from suite.analysis.records.load import Launch, Loaded
 from suite.analysis.rows.groups import group
 from suite.record.record import Outcome, Record
 from suite.report.html.cards import cards
-from suite.report.html.site import page
-from suite.report.html.summary import (
-    ACCURACY,
-    THROUGHPUT,
-    Entry,
-    Summary,
-    SummaryError,
-    entries,
-    name_machines,
-    read,
-    summary,
-)
+from suite.report.html.site import name_machines, page
+from suite.report.html.stored import ACCURACY, THROUGHPUT, Entry, Summary, SummaryError, read
+from suite.report.html.summary import summary
 from suite.report.tables.frame import table
 from suite.report.text.answer import answer
 from tests import records
@@ -35,7 +26,7 @@ def run(name: str, held: list[Record], day: str = "2026-03-01") -> tuple[str, Su
     """A published run as the index sees it."""
     launches = [Launch(replace(each, started=f"{day}T10:00:00"), name, "file.json") for each in held]
     tables = [table(each, "pytorch") for each in group(launches)]
-    return name, summary(launches, entries(tables, [], answer(tables)))
+    return name, summary(Loaded(tuple(launches)), tables, [], answer(tables))
 
 
 def test_a_card_says_who_is_fastest_with_n_date_and_what_is_wrong_with_launches() -> None:
@@ -87,10 +78,10 @@ def test_the_newest_run_leads_and_earlier_ones_follow_with_the_trend_of_what_the
     assert card.best.name == "0002_b"
     assert [line.name for line in card.others] == ["0001_a"]
     assert card.trend
-    assert card.trend.headers == ["run", "suite", "PyTorch", "TensorFlow", "JAX"]
-    assert [row[:2] for row in card.trend.rows] == [["0001_a", "0.1.0"], ["0002_b", "0.2.0"]]
-    assert [row[2].partition(" ")[2] for row in card.trend.rows] == ["(2.12.0)", "(2.13.0)"]
-    assert "not tested against each other" in card.trend.caption
+    assert card.trend.grid.headers == ["run", "suite", "PyTorch", "TensorFlow", "JAX"]
+    assert [row[:2] for row in card.trend.grid.rows] == [["0001_a", "0.1.0"], ["0002_b", "0.2.0"]]
+    assert [row[2].partition(" ")[2] for row in card.trend.grid.rows] == ["(2.12.0)", "(2.13.0)"]
+    assert "not tested against each other" in card.trend.title
     other = [replace(each, data=each.data | {"digest": "another"}) for each in records.launches(n=2)]
     (card,) = cards([new, run("0003_c", other)])
     assert card.trend is None, "figures of other data are not set side by side"
@@ -103,7 +94,7 @@ def test_the_best_tested_run_with_all_frameworks_leads_and_other_questions_stand
     held = [*records.launches(n=6), *records.launches(n=6, precision="bf16")]
     tables = [table(each, None) for each in group([Launch(x, "run-a", "file.json") for x in held], "precision")]
     along = [Launch(replace(x, started="2026-03-04T10:00:00"), "0004_along", "file.json") for x in held]
-    question = "0004_along", summary(along, entries(tables, [], answer(tables)))
+    question = "0004_along", summary(Loaded(tuple(along)), tables, [], answer(tables))
     (card,) = cards([question, two, few, best])
     assert card.best.name == "0001_best"
     assert [line.name for line in card.further] == ["0004_along"]
@@ -126,7 +117,7 @@ def test_processors_of_one_name_share_neither_card_nor_trend() -> None:
 
     runs = [on("c", model=17), on("b"), on("a")]
     newer, older = cards(name_machines(runs))
-    assert (newer.trend, older.trend and len(older.trend.rows)) == (None, 2)
+    assert (newer.trend, older.trend and len(older.trend.grid.rows)) == (None, 2)
     assert ("model 17" in newer.machine, "model 1)" in older.machine) == (True, True)
     assert "3 runs on 2 machines" in page(runs)
     plain = [(name, replace(each, hardware=())) for name, each in runs]

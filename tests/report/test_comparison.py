@@ -14,7 +14,7 @@ from suite.analysis.records.load import Launch, Loaded, load
 from suite.analysis.rows.groups import group
 from suite.analysis.statistics.accuracy import compare_accuracies, trains_to_the_end
 from suite.plan.measuring import CONTROL
-from suite.report.json.comparison import json_schema, to_json
+from suite.report.screen.comparison import json_schema, to_json
 from suite.report.tables.frame import table
 from tests import records
 from tests.expected import golden

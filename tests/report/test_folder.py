@@ -16,7 +16,6 @@ from suite.analysis.records.load import LoadError
 from suite.compare.__main__ import main
 from suite.record.record import Outcome
 from suite.report import plots
-from suite.report.format.text import no_formula
 from suite.report.html.folder import INDEX, LAUNCHES, is_site, place_for, stage_files
 from suite.report.html.site import check
 from tests import records
@@ -39,11 +38,6 @@ def test_a_reason_that_begins_like_a_formula_is_text_in_every_table(reason: str,
             field for field in fields if field[:1] in tuple("=+@\t") or (field.startswith("-") and " " in field)
         ]
         assert any(reason.strip() in field for field in fields)
-
-
-def test_figures_below_zero_stay_figures() -> None:
-    assert no_formula("plain") == "plain"
-    assert no_formula("=x") == "'=x"
 
 
 def test_a_run_of_the_index_s_name_gets_another_folder_and_the_site_goes_on(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from suite.analysis.statistics.serving import FIGURES
 from suite.compare.__main__ import main
-from suite.record.parts.evidence import Answered, Inference
+from suite.record.parts.evidence import Answered
 from suite.record.record import Record
 from suite.report import plots
 from suite.report.plots.kinds.scatter import latencies
@@ -105,12 +105,6 @@ def test_the_screen_shows_it() -> None:
     text = short(served(), "run-a", 160, 60)
     assert "Inference with the trained CIFAR-100 CNN" in text
     assert "99th ms" in text
-
-
-def test_a_record_holds_it() -> None:
-    held = served(n=1)[0]
-    assert Record.from_json(json.loads(json.dumps(held.to_json()))) == held
-    assert isinstance(held.inference, Inference)
 
 
 def test_every_figure_has_a_column_with_a_meaning() -> None:

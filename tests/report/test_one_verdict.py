@@ -22,7 +22,7 @@ from suite.analysis.statistics.inference import CLOSE, OPPOSITE, Estimate, Paire
 from suite.analysis.statistics.multiple_testing import AXES_OF_GAINS
 from suite.compare.__main__ import main
 from suite.plan.measuring import MARGIN
-from suite.report.json.comparison import to_json
+from suite.report.screen.comparison import to_json
 from suite.report.tables.frame import Table, table
 from suite.report.text.answer import answer
 from tests.expected import GOLDEN

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
@@ -15,13 +14,12 @@ import pytest
 from suite.analysis.records.load import Launch, Loaded
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import figure
-from suite.compare.__main__ import main
 from suite.record.record import Outcome, Record
 from suite.report.html.page import Link, report
 from suite.report.plots import Drawing, draw
 from suite.report.plots.kinds import TIMED, find_kinds
-from suite.report.tables import tidy
 from suite.report.tables.frame import table
+from suite.report.tables.launches import launch_table
 from suite.report.text.answer import answer
 from tests import records
 from tests.records import HOSTILE, replace, tables
@@ -64,9 +62,15 @@ def page(launches: list[Record], links: Sequence[Link] = (), drawings: Sequence[
     """The page of these launches."""
     loaded = Loaded(tuple(Launch(record, "run-a", "file.json") for record in launches))
     tables = [table(each, "pytorch") for each in group(loaded.launches)]
-    frame = tidy.launch_frame(loaded.launches)
     text = report(
-        tables, [], loaded, answer=answer(tables), launches=frame, drawings=drawings, sources=["file.json"], links=links
+        tables,
+        [],
+        loaded,
+        answer=answer(tables),
+        launches=launch_table(loaded.launches),
+        drawings=drawings,
+        sources=["file.json"],
+        links=links,
     )
     return text, Page(text)
 
@@ -190,16 +194,3 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     assert "alert(1)" in read.said
     assert [tag for tag, _ in read.tags].count("script") == 1
     assert "\x1b" not in text
-
-
-def test_no_sentence_is_said_per_row() -> None:
-    text, _ = page(records.launches(n=6))
-    assert text.count("faster than") == 0, "the table has the figures, the answer the words"
-
-
-def test_the_command_writes_it(tmp_path: Path) -> None:
-    source = tmp_path / "run.jsonl"
-    lines = [{"run": {"id": "a"}}, *(record.to_json() for record in records.launches(n=2))]
-    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert main([str(source), "--output", str(tmp_path / "out")]) == 0
-    assert "run.jsonl" in Page((tmp_path / "out" / "report.html").read_text()).said

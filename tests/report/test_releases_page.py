@@ -11,7 +11,7 @@ from test_page import Page
 
 from suite.compare.__main__ import main
 from suite.record.record import Record
-from suite.report.html.releases import FILE, PAGE, Lines
+from suite.report.html.releases import PAGE
 from suite.report.html.stored import read
 from tests import records
 from tests.profiles import profiled
@@ -47,13 +47,14 @@ def published(tmp_path: Path, held: list[Record], name: str = "0001_releases", r
 
 def test_a_site_without_releases_has_no_such_page(tmp_path: Path) -> None:
     site = published(tmp_path, records.launches(n=2))
-    assert not [*site.rglob("releases.*")]
+    assert not (site / PAGE).exists()
+    assert read(site / "0001_releases").releases == ()
     assert PAGE not in (site / "index.html").read_text(encoding="utf-8")
 
 
 def test_each_line_says_what_changed_and_where_the_time_went(tmp_path: Path) -> None:
     site = published(tmp_path, measured())
-    (line,) = read(site / "0001_releases" / FILE, Lines).lines
+    (line,) = read(site / "0001_releases").releases
     assert [each.release for each in line.releases] == [*STEPS]
     first, second, third = line.releases
     assert first.to_before is None
@@ -84,15 +85,15 @@ def test_the_newest_run_and_the_newest_release_come_first(tmp_path: Path) -> Non
 
 def test_a_strangers_file_is_left_out_or_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     site = published(tmp_path, measured())
-    place = site / "0001_releases" / FILE
+    place = site / "0001_releases" / "run.json"
     data = json.loads(place.read_text(encoding="utf-8"))
-    data["lines"][0] |= {"machine": records.HOSTILE, "framework": "<b>jax</b>"}
+    data["releases"][0] |= {"machine": records.HOSTILE, "framework": "<b>jax</b>"}
     place.write_text(json.dumps(data), encoding="utf-8")
     published(tmp_path, records.launches(n=2), "0002_other", "run-b")
     page = Page((site / PAGE).read_text(encoding="utf-8"))
     assert [tag for tag, _ in page.tags].count("script") == 1
     assert "b" not in [tag for tag, _ in page.tags]
-    data["lines"][0]["releases"][1]["n"] = -1
+    data["releases"][0]["releases"][1]["n"] = -1
     place.write_text(json.dumps(data), encoding="utf-8")
     published(tmp_path, records.launches(n=2), "0003_other", "run-c")
-    assert "0001_releases is left out of the page of releases" in capsys.readouterr().err
+    assert "0001_releases is left out of the index: its run.json is no summary: releases" in capsys.readouterr().err

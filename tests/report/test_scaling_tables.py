@@ -10,7 +10,7 @@ from statistics import median
 
 import pytest
 
-from suite.analysis.records.load import Launch, load
+from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.wording import DASH, NONE
 from suite.analysis.statistics.accuracy import compare_accuracies
@@ -179,9 +179,3 @@ def test_a_target_that_a_seed_missed_has_no_gain_and_one_device_alone_no_plot() 
     table = compare_accuracies(alone, "pytorch")
     assert "than one device" not in accuracy.view(table).grid.headers
     assert to_accuracy(table) is None
-
-
-def test_a_saved_run_of_several_devices_loads_again(tmp_path: Path) -> None:
-    run = records.save(tmp_path / "a.json", several(1, ["pytorch"]))
-    loaded = [launch.record for launch in load([run]).launches]
-    assert {each.ranks.strategy for each in loaded if each.ranks} == {"ddp", "fsdp"}

@@ -15,7 +15,7 @@ from suite.analysis.records.load import LoadError, find
 from suite.compare.__main__ import main
 from suite.record.record import Record
 from suite.report.html.site import scan
-from suite.report.html.summary import SummaryError, read
+from suite.report.html.stored import SummaryError, read
 from tests import records
 from tests.records import HOSTILE, mixed, replace
 

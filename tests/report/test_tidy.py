@@ -14,9 +14,17 @@ from suite.analysis.records.load import Launch
 from suite.catalog.setting import WHOLE
 from suite.plan.cell import AUTO
 from suite.record.record import Record
+from suite.report.html.folder import write_csv
 from suite.report.tables.columns import FLAG, NUMBER
-from suite.report.tables.launch_columns import COLUMNS, FAMILIES, SCHEMA, column, document_columns
-from suite.report.tables.tidy import launch_frame, write_parquet
+from suite.report.tables.launches import (
+    COLUMNS,
+    FAMILIES,
+    SCHEMA,
+    column,
+    document_columns,
+    launch_table,
+    write_parquet,
+)
 from tests import records
 from tests.expected import golden
 from tests.profiles import profiled
@@ -26,9 +34,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def written(held: list[Record], folder: Path) -> pd.DataFrame:
-    frame = launch_frame(Launch(record, "run-a", "0001_a.json") for record in held)
-    write_parquet(frame, folder / "launches.parquet")
-    frame.to_csv(folder / "launches.csv", index=False)
+    columns = launch_table(Launch(record, "run-a", "0001_a.json") for record in held)
+    write_parquet(columns, folder / "launches.parquet")
+    write_csv(folder / "launches.csv", columns)
     return pd.read_parquet(folder / "launches.parquet")
 
 
@@ -72,9 +80,9 @@ def test_the_same_launches_give_the_same_bytes(tmp_path: Path) -> None:
 def test_every_column_is_known_in_one_order_whichever_launch_comes_first() -> None:
     held = mixed()
     for order in (held, held[::-1]):
-        frame = launch_frame(Launch(record, "run-a", "file") for record in order)
-        assert frame.columns[: len(COLUMNS)].tolist() == [each.name for each in COLUMNS]
-        rest = frame.columns[len(COLUMNS) :].tolist()
+        names = list(launch_table(Launch(record, "run-a", "file") for record in order))
+        assert names[: len(COLUMNS)] == [each.name for each in COLUMNS]
+        rest = names[len(COLUMNS) :]
         assert rest == [
             "startup_interpreter_s", "startup_import_s", "startup_data_s", "startup_build_s", "startup_first_batch_s",
             "memory_rss_peak_bytes",
@@ -114,10 +122,9 @@ def test_without_pyarrow_the_file_is_left_out_and_a_note_says_so(tmp_path: Path)
 
 
 def test_a_profile_is_a_column_per_category() -> None:
-    frame = launch_frame(
+    columns = launch_table(
         [Launch(each, "run-a", "a.json") for each in [profiled(records.record("jax")), records.record("jax", 1)]]
     )
-    gradients, step = frame["profile_convolution_weight_gradient_ms"], frame["train_step_ms_median"]
-    assert gradients[0] == pytest.approx(step[0] / 2, rel=0.1)
-    assert pd.isna(gradients[1])
-    assert frame["profile_step_ms"][0] == pytest.approx(1.1 * step[0], rel=0.1)
+    gradients, step = columns["profile_convolution_weight_gradient_ms"], columns["train_step_ms_median"]
+    assert gradients == [pytest.approx(step[0] / 2, rel=0.1), None]
+    assert columns["profile_step_ms"][0] == pytest.approx(1.1 * step[0], rel=0.1)

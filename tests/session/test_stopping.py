@@ -125,7 +125,7 @@ def test_no_block_begins_once_the_budget_is_used_up() -> None:
 def test_the_table_says_how_it_was_tested_and_tests_four_launches() -> None:
     (table,) = records.tables(launched(FIRST_LOOK))
     assert [cell.ratio.verdict for cell in table.cells] == ["", "slower", "slower"]
-    from suite.report.tables.words import foot_lines
+    from suite.report.tables.timed import foot_lines
 
     assert any("group-sequential t-test" in line for line in foot_lines(table))
     (fixed,) = records.tables([replace(each, run={"id": "run-a"}) for each in launched(FIRST_LOOK)])
@@ -133,7 +133,7 @@ def test_the_table_says_how_it_was_tested_and_tests_four_launches() -> None:
 
 
 def test_a_table_of_runs_of_both_designs_names_both_tests() -> None:
-    from suite.report.tables.words import foot_lines
+    from suite.report.tables.timed import foot_lines
 
     others = [replace(each, run={"id": "run-b"}) for each in launched(LEAST_TESTED)]
     (table,) = records.tables([*launched(FIRST_LOOK), *others])

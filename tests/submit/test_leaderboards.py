@@ -10,11 +10,12 @@ import pytest
 
 from suite.compare.__main__ import main
 from suite.report.html.leaderboards import PAGE, page
-from suite.report.html.standings import FILE, Standings
-from suite.report.html.stored import read
+from suite.report.html.stored import Standings, read
 from tests.documents import ROOT
 from tests.published import RUNS
 from tests.submit import tampering
+
+FILE = "run.json"
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -58,7 +59,7 @@ def test_each_machine_gets_a_report_and_each_kind_a_board(tmp_path: Path, bundle
 def test_a_row_has_its_verdict_within_the_run_and_its_price(tmp_path: Path, bundles: list[str]) -> None:
     site = tmp_path / "site"
     assert main(["--publish", str(site), bundles[1], bundles[3]]) == 0
-    amd, gpu = (read(site / name / FILE, Standings) for name in (AMD, GPU))
+    amd, gpu = (standings(site / name) for name in (AMD, GPU))
     by_name = {row.framework: row for row in amd.rows}
     assert by_name["jax"].verdict == "slower"
     assert by_name["jax"].to_fastest
@@ -71,7 +72,7 @@ def test_a_row_has_its_verdict_within_the_run_and_its_price(tmp_path: Path, bund
 def test_processors_of_one_name_have_boards_of_their_own(tmp_path: Path, bundles: list[str]) -> None:
     site = tmp_path / "site"
     assert main(["--publish", str(site), bundles[1]]) == 0
-    one = read(site / AMD / FILE, Standings)
+    one = standings(site / AMD)
     assert one.hardware
     newer = replace(one.hardware, run="another", peaks=tuple((name, 2 * peak) for name, peak in one.hardware.peaks))
     text = page([("a", one), ("b", replace(one, run="another", hardware=newer))])
@@ -88,7 +89,8 @@ def test_the_documentation_says_how_large_a_bundle_is(bundles: list[str]) -> Non
 def test_a_folder_of_bundles_is_published_one_by_one(tmp_path: Path, bundles: list[str]) -> None:
     assert len(bundles) == 4
     assert main(["--publish", str(tmp_path / "site"), str(tmp_path)]) == 0
-    assert len([*(tmp_path / "site").glob(f"*/{FILE}")]) == 4
+    assert all(standings(path.parent).rows for path in (tmp_path / "site").glob(f"*/{FILE}"))
+    assert len(reports(tmp_path / "site")) == 4
 
 
 def test_a_bundle_inside_of_the_site_is_not_copied(tmp_path: Path, bundles: list[str]) -> None:
@@ -98,6 +100,13 @@ def test_a_bundle_inside_of_the_site_is_not_copied(tmp_path: Path, bundles: list
     assert main(["--publish", str(tmp_path / "site"), str(inside)]) == 0
     assert not (tmp_path / "site" / "a" / "a.bundle").exists()
     assert 'href="submitted/a.bundle"' in (tmp_path / "site" / PAGE).read_text(encoding="utf-8")
+
+
+def standings(folder: Path) -> Standings:
+    """The place of the bundle that the report in a folder is of."""
+    found = read(folder).standings
+    assert found
+    return found
 
 
 def reports(site: Path) -> dict[str, bytes]:
@@ -111,7 +120,7 @@ def test_a_bundle_with_the_name_and_id_of_another_run_replaces_no_report(tmp_pat
     before = reports(site)
     assert main(["--publish", str(site), bundles[0]]) == 0
     assert reports(site)[INTEL] == before[INTEL]
-    assert not (site / INTEL / FILE).exists()
+    assert read(site / INTEL).standings is None
     (other,) = reports(site).keys() - {INTEL}
     made = tampering.honest(INTEL, tmp_path)
     (tmp_path / "elsewhere").mkdir()
@@ -120,7 +129,7 @@ def test_a_bundle_with_the_name_and_id_of_another_run_replaces_no_report(tmp_pat
     )
     assert main(["--publish", str(site), str(stranger)]) == 0
     assert len(reports(site)) == 3
-    assert read(site / other / FILE, Standings).rows[0].price is None
+    assert standings(site / other).rows[0].price is None
     assert main(["--publish", str(site), bundles[0]]) == 0
     assert main(["--publish", str(site), str(own)]) == 0
     assert len(reports(site)) == 3
@@ -130,7 +139,7 @@ def test_a_run_replaces_no_report_of_a_bundle(tmp_path: Path, bundles: list[str]
     site = tmp_path / "site"
     assert main(["--publish", str(site), bundles[0]]) == 0
     assert main(["--publish", str(site), str(RUNS[INTEL])]) == 0
-    assert (site / INTEL / FILE).exists()
+    assert standings(site / INTEL).rows
     assert len(reports(site)) == 2
 
 
@@ -169,7 +178,7 @@ def test_a_strangers_standings_are_left_out_or_escaped(tmp_path: Path, bundles: 
     assert main(["--publish", str(site), bundles[0], bundles[1]]) == 0
     (site / INTEL / FILE).write_text("nonsense", encoding="utf-8")
     data = json.loads((site / AMD / FILE).read_text(encoding="utf-8"))
-    data |= {"kind": "<script>alert(1)</script>", "bundle": "javascript:alert(1)"}
+    data["standings"] |= {"kind": "<script>alert(1)</script>", "bundle": "javascript:alert(1)"}
     (site / AMD / FILE).write_text(json.dumps(data), encoding="utf-8")
     assert main(["--publish", str(site), bundles[2]]) == 0
     text = (site / PAGE).read_text(encoding="utf-8")

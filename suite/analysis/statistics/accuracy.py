@@ -53,12 +53,19 @@ class Difference:
 
 @dataclass(frozen=True)
 class AccuracyComparison:
-    """A group of cells that trained to the end; ``frame`` has a row per cell, in the order of ``group.rows``."""
+    """A group of cells that trained to the end; ``rows`` are as in `accuracy.csv`, in the order of ``group.rows``."""
 
     group: Group
     baseline: str
-    frame: pd.DataFrame
+    rows: Sequence[dict[str, Any]]
     identities: Mapping[RowKey, Verdict]
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The rows for pandas."""
+        from pandas import DataFrame  # which no command needs
+
+        return DataFrame(self.rows)
 
     @cached_property
     def findings(self) -> Findings:
@@ -81,13 +88,11 @@ def compare_accuracies(group: Group, baseline: str) -> AccuracyComparison:
     for row in group.rows:
         columns = _row(row, target) | _verdict("", to_baseline.get(row.key)) | _verdict("fp32_", to_fp32.get(row.key))
         rows.append(columns | {"identity": str(identities[row.key]) if row.ok else "", "outcome": row.outcome})
-    from pandas import DataFrame  # here: a search for speed does without
-
-    return AccuracyComparison(group, baseline, DataFrame(rows), identities)
+    return AccuracyComparison(group, baseline, rows, identities)
 
 
-def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
-    """One row per epoch of every launch that trained to the end, as in ``epochs.csv``."""
+def epochs(launches: Iterable[Launch]) -> dict[str, list[Any]]:
+    """The columns of one row per epoch of every launch that trained to the end, as in ``epochs.csv``."""
     columns: dict[str, list[Any]] = {}  # not rows, which take several times the memory
     for launch in launches:
         record, cell = launch.record, launch.record.cell
@@ -100,9 +105,7 @@ def epochs(launches: Iterable[Launch]) -> pd.DataFrame:
         for count, epoch in enumerate(trained, 1):
             for name, value in (launch_columns | {"epoch": count, **vars(epoch)}).items():
                 columns.setdefault(name, []).append(value)
-    from pandas import DataFrame
-
-    return DataFrame(columns)
+    return columns
 
 
 def training_histories(row: Row, target: float | None = None) -> list[TrainingHistory]:

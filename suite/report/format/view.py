@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 #: Alignment of a column: text is flush left, numbers are flush right.
 LEFT, RIGHT = "left", "right"
@@ -14,7 +14,7 @@ class Grid:
     """Headers and rows of equal length. The first ``names`` columns identify a row, the others have its values.
 
     ``best`` has row and column of each value to be marked. A page hides the columns ``more`` until the reader asks for
-    them, and those in ``narrow`` on a narrow screen.
+    them, and those in ``narrow`` on a narrow screen. ``links`` are addresses by row and column, for a page.
     """
 
     headers: Sequence[str]
@@ -24,6 +24,7 @@ class Grid:
     best: frozenset[tuple[int, int]] = frozenset()
     more: frozenset[int] = frozenset()
     narrow: frozenset[int] = frozenset()
+    links: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     def only(self, columns: Sequence[int]) -> Grid:
         """Returns a grid with these columns only."""
@@ -36,6 +37,7 @@ class Grid:
             best=frozenset((row, columns.index(at)) for row, at in self.best if at in columns),
             more=frozenset(columns.index(at) for at in self.more if at in columns),
             narrow=frozenset(columns.index(at) for at in self.narrow if at in columns),
+            links={(row, columns.index(at)): link for (row, at), link in self.links.items() if at in columns},
         )
 
     def without(self, headers: Iterable[str]) -> Grid:

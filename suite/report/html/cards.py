@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import quote
 
 from suite.analysis.records.load import REPORT
 from suite.analysis.rows.wording import NONE, figure, middle
 from suite.catalog.frameworks import FRAMEWORKS as DECLARED
+from suite.catalog.setting import TEXT
 from suite.plan.cell import FRAMEWORKS
 from suite.record.text import clean
 from suite.report.format.names import SETTING_NAMES, counts
 from suite.report.format.names import framework as named
 from suite.report.format.text import capital
-from suite.report.html.summary import ACCURACY, FRAMEWORK, UNNAMED, Entry, Figure, Summary
+from suite.report.format.view import View
+from suite.report.html.stored import ACCURACY, FRAMEWORK, UNNAMED, Entry, Summary
+from suite.report.tables.columns import Column, grid
 
 #: Runs in a trend, at most: the newest.
 TREND_MOST = 8
@@ -23,7 +27,7 @@ TREND_MOST = 8
 
 @dataclass(frozen=True)
 class Line:
-    """What one run says: its date and size in words, its verdict, its flags, and its report."""
+    """What one run says."""
 
     date: str
     name: str
@@ -34,20 +38,8 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Trend:
-    """The same cells over several runs, the oldest first: a row of texts per run."""
-
-    caption: str
-    headers: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True)
 class Shown:
-    """A framework in the picture of a card: its colour, and the values of each cell as shares of the highest.
-
-    ``text`` is its highest value, ``best`` its share; several values of a cell are a curve.
-    """
+    """A framework in a picture: its colour, its highest value as text and as a share, and the shares of each cell."""
 
     name: str
     colour: str
@@ -71,7 +63,7 @@ class Picture:
 class Card:
     """The run that answers best which framework is fastest for a workload on a machine, and the others.
 
-    ``further`` are the newest answers to other questions.
+    ``further`` are the newest answers to other questions, ``trend`` has a row per run, the oldest first.
     """
 
     title: str
@@ -80,7 +72,7 @@ class Card:
     picture: Picture | None
     further: Sequence[Line]
     others: Sequence[Line]
-    trend: Trend | None
+    trend: View | None
 
 
 Answer = tuple[str, Summary, Entry]  # the run's folder, its summary, and one of its entries
@@ -145,20 +137,18 @@ def _rank(answer: Answer) -> tuple[bool, int, int]:
 
 
 def _line(folder: str, run: Summary, entry: Entry) -> Line:
-    n = f"{counts(entry.n, 'seed' if entry.kind == ACCURACY else 'launch')} of each cell"
+    along = f"By {SETTING_NAMES.get(entry.by, entry.by)}: {entry.verdict}"
     return Line(
-        run.dates[-1] if run.dates else "no date",
-        clean(folder, 60),
-        n,
-        capital(entry.verdict)
-        if entry.by == FRAMEWORK
-        else f"By {SETTING_NAMES.get(entry.by, entry.by)}: {entry.verdict}",
-        entry.flags,
-        f"{quote(folder, safe='')}/{REPORT}",
+        date=run.dates[-1] if run.dates else "no date",
+        name=clean(folder, 60),
+        n=f"{counts(entry.n, 'seed' if entry.kind == ACCURACY else 'launch')} of each cell",
+        verdict=capital(entry.verdict) if entry.by == FRAMEWORK else along,
+        flags=entry.flags,
+        address=f"{quote(folder, safe='')}/{REPORT}",
     )
 
 
-def _trend(answers: Sequence[Answer], shown: Entry) -> Trend | None:
+def _trend(answers: Sequence[Answer], shown: Entry) -> View | None:
     """Returns the figures of the cells that most runs have, one cell per framework; None with fewer than two runs."""
     same = [each for each in answers if each[2].same == shown.same][:TREND_MOST]
     counts = Counter(each.cell for _, _, entry in same for each in entry.figures)
@@ -166,35 +156,24 @@ def _trend(answers: Sequence[Answer], shown: Entry) -> Trend | None:
     for each in shown.figures:
         if counts[each.cell] > 1 and counts[each.cell] > counts[chosen.get(each.framework, "")]:
             chosen[each.framework] = each.cell
-    frameworks = [name for name in FRAMEWORKS if name in chosen]
-    held = [(folder, entry, _by_cell(entry)) for folder, _, entry in reversed(same)]
-    held = [each for each in held if any(cell in each[2] for cell in chosen.values())]
-    if not frameworks or len(held) < 2:
+    runs = [each for each in reversed(same) if any(figure.cell in chosen.values() for figure in each[2].figures)]
+    if not chosen or len(runs) < 2:
         return None
+    columns = [Column("run", lambda run: middle(clean(run[0], 60)), TEXT), Column("suite", lambda run: run[2].suite)]
+    columns += [Column(named(name), partial(_measured, chosen[name])) for name in FRAMEWORKS if name in chosen]
     unit = "final test accuracy" if shown.kind == ACCURACY else "samples/s"
-    versioned = any(entry.suite for _, _, entry in same)
-    rows = []
-    for folder, entry, figures in held:
-        cells = [_words(figures.get(chosen[name]), shown.kind) for name in frameworks]
-        rows.append([middle(clean(folder, 60)), *([entry.suite or NONE] if versioned else []), *cells])
-    shared = [
-        word for word in chosen[frameworks[0]].split("-") if all(word in cell.split("-") for cell in chosen.values())
-    ]
-    caption = (
-        f"{unit} at {' '.join(shared[1:])}, with each framework's version. Runs are not tested against each other."
-    )
-    return Trend(caption, ["run", *(["suite"] if versioned else []), *map(named, frameworks)], rows)
+    first, *others = (cell.split("-") for cell in chosen.values())
+    setting = " ".join(word for word in first[1:] if all(word in other for other in others))
+    caption = f"{unit} at {setting}, with each framework's version. Runs are not tested against each other."
+    return View(caption, grid(columns, runs, drop_empty=True), ())
 
 
-def _by_cell(entry: Entry) -> dict[str, Figure]:
-    return {each.cell: each for each in entry.figures}
-
-
-def _words(found: Figure | None, kind: str) -> str:
-    """Returns the figure and the framework's version."""
+def _measured(cell: str, answer: Answer) -> str:
+    """Returns the figure of a cell, and the framework's version."""
+    found = next((each for each in answer[2].figures if each.cell == cell), None)
     if found is None:
         return NONE
-    value = f"{found.values[-1]:.4f}" if kind == ACCURACY else figure(found.values[0])
+    value = f"{found.values[-1]:.4f}" if answer[2].kind == ACCURACY else figure(found.values[0])
     package, _, number = found.version.rpartition(" ")
     version = number if package.startswith(("torch", "tensorflow", "jax")) else found.version
     return f"{value} ({version})" if version else value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from itertools import compress
 from typing import Any
@@ -18,19 +17,9 @@ from suite.report.format.view import LEFT, Grid
 GENERATOR = "suite.compare"
 
 
-@dataclass(frozen=True)
-class PageTable:
-    """A table of a page, by its id."""
-
-    id: str
-    caption: str
-    grid: Grid
-
-    def classes(self, column: int, best: bool = False, long: bool = False) -> Markup:
-        """Returns the attribute with the classes of a cell in this column; empty if it has none."""
-        grid = self.grid
-        applies = (grid.align[column] == LEFT, column in grid.more, column in grid.narrow, best, long)
-        return _class_attribute(applies)
+def _classes(grid: Grid, column: int, best: bool = False, long: bool = False) -> Markup:
+    """Returns the attribute with the classes of a cell in this column; empty if it has none."""
+    return _class_attribute((grid.align[column] == LEFT, column in grid.more, column in grid.narrow, best, long))
 
 
 @cache
@@ -57,7 +46,7 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("suite.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -65,6 +54,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.globals |= {"classes": _classes, "generator": GENERATOR}
+    return environment
 
 
 def _template(name: str) -> str:

@@ -6,37 +6,35 @@ import contextlib
 import csv
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from errno import EEXIST
 from pathlib import Path
-from urllib.parse import quote
-
-import pandas as pd
-from pandas.api.types import is_numeric_dtype
+from typing import Any
+from urllib.parse import quote, unquote
 
 from suite.analysis.options import EXTRAS
-from suite.analysis.records.load import REPORT, SUMMARY, Loaded
-from suite.analysis.rows.runs import counts
+from suite.analysis.records.load import REPORT, SUMMARY, Loaded, LoadError
 from suite.analysis.statistics.accuracy import AccuracyComparison, epochs
+from suite.record import bundle as bundles
 from suite.record.scratch import OWNED, scratch
 from suite.record.text import clean
 from suite.report import plots
 from suite.report.format.text import no_formula
 from suite.report.format.view import View
-from suite.report.html import releases as site_releases
 from suite.report.html.document import GENERATOR
 from suite.report.html.page import Link, report
-from suite.report.html.summary import SummaryError, entries, read, summary
+from suite.report.html.stored import Standings, SummaryError, read
+from suite.report.html.summary import standings, summary
 from suite.report.screen import markdown
 from suite.report.tables import accuracy, inference, releases, scaling, timed
 from suite.report.tables.breakdowns import breakdowns
-from suite.report.tables.frame import Table, cell_frame
-from suite.report.tables.tidy import launch_frame, write_parquet
-from suite.report.tables.words import legend
+from suite.report.tables.frame import Table
+from suite.report.tables.launches import launch_table, write_parquet
+from suite.report.tables.timed import legend
 from suite.report.text.answer import answer
 from suite.report.text.why import explain_sides, is_profiled
-from workloads.data.files import regular
+from workloads.data.files import read_regular, regular
 
 LAUNCHES = "launches.csv"
 INDEX = "index.html"  # of a site, in the folder above
@@ -50,7 +48,8 @@ class Compared:
     """Throughput tables, accuracy tables, and the launches and names of the files they come from.
 
     With ``one_file`` the report has no links to files beside it. With ``published`` the folder is one of a site, which
-    has an index. ``paths`` are the files, for links to those in the site.
+    has an index. ``paths`` are the files, for links to those in the site. ``checked`` is what the rules say of a bundle
+    that is published.
     """
 
     loaded: Loaded
@@ -60,6 +59,7 @@ class Compared:
     one_file: bool = False
     published: bool = False
     paths: Sequence[Path] = ()
+    checked: str = ""
 
 
 def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) -> list[str]:
@@ -73,22 +73,24 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
         remarks = "".join(f"\n- {markdown.escape(note)}" for note in loaded.notes)
         text = text_of(compared) + (f"\nOn the files:\n{remarks}\n" if remarks else "")
         (staging / "table.md").write_text(text, encoding="utf-8")
-        if tables:
-            _write_csv(cell_frame(tables), staging / "cells.csv")
-        if (served := inference.frame(tables)) is not None:
-            _write_csv(served, staging / "inference.csv")
-        if learned:
-            _write_csv(pd.concat([each.frame for each in learned]), staging / "accuracy.csv")
-            _write_csv(epochs(loaded.launches), staging / "epochs.csv")
-        frame = launch_frame(loaded.launches)
-        _write_csv(frame, staging / LAUNCHES)
+        launches = launch_table(loaded.launches)
+        files = {
+            "cells.csv": _columns(row for each in tables for row in each.rows),
+            "inference.csv": _columns(inference.rows(tables)),
+            "accuracy.csv": _columns(row for each in learned for row in each.rows),
+            "epochs.csv": epochs(loaded.launches) if learned else {},
+            LAUNCHES: launches,
+        }
+        for name, columns in files.items():
+            if columns:
+                write_csv(staging / name, columns)
         if "parquet" in extras:
             try:
-                write_parquet(frame, staging / "launches.parquet")
+                write_parquet(launches, staging / "launches.parquet")
             except ImportError:
                 notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
-        files = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))
-        links = () if compared.one_file else _links(folder, files, compared)
+        written = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))
+        links = () if compared.one_file else _links(folder, written, compared)
         drawings = plots.draw(tables, learned, staging, ["png", *(["svg"] if "svg" in extras else [])])
         conclusion = answer(tables, learned)
         page = report(
@@ -96,17 +98,44 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
             learned,
             loaded,
             answer=conclusion,
-            launches=frame,
+            launches=launches,
             drawings=drawings,
             sources=compared.sources,
             links=links,
         )
         (staging / REPORT).write_text(page, encoding="utf-8")
-        if of_releases := site_releases.text_of(tables):
-            (staging / site_releases.FILE).write_text(of_releases, encoding="utf-8")
-        shown = entries(tables, learned, conclusion, counts(loaded))
-        (staging / SUMMARY).write_text(summary(loaded.launches, shown).to_json(), encoding="utf-8")
+        place = _rank(folder, staging, compared) if compared.checked else None
+        made = summary(loaded, tables, learned, conclusion, place)
+        (staging / SUMMARY).write_text(made.to_json(), encoding="utf-8")
     return notes
+
+
+def _rank(folder: Path, staging: Path, compared: Compared) -> Standings:
+    """Returns the place of a bundle on the leaderboards; what was read of it is added if it lies outside of the site.
+
+    Raises `OSError`, and `LoadError` for a bundle without a row to show.
+    """
+    (path,) = compared.paths
+    bundle, site, source = bundles.read(path), folder.resolve().parent, path.resolve()
+    inside = source.is_relative_to(site)
+    address = f"../{source.relative_to(site).as_posix()}" if inside else clean(path.name, 200)
+    made = standings(compared.tables, compared.checked, quote(address), bundle.about.price_hour)
+    if made is None:
+        raise LoadError(f"{path}: has no throughput that could be ranked, so no place on a leaderboard")
+    if not inside:
+        (staging / address).write_bytes(bundle.content)
+    return made
+
+
+def is_made_from(folder: Path, content: bytes | None) -> bool:
+    """Returns whether the report in a folder was made from a bundle with this content; for None, from no bundle."""
+    try:
+        place = read(folder).standings
+        if place is None or content is None:
+            return place is None and content is None
+        return read_regular(folder / unquote(place.bundle), bundles.LARGEST) == content
+    except (OSError, ValueError):
+        return False
 
 
 def _remove_empty(folder: Path) -> None:
@@ -134,16 +163,24 @@ def _links(folder: Path, files: Sequence[str], compared: Compared) -> list[Link]
     return links + [Link(f"raw run {clean(path.stem, 60)}", quote(f"../{path.as_posix()}")) for path in inside]
 
 
-def _write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Write the frame as CSV in which a spreadsheet takes no text for a formula."""
-    safe = frame.rename(columns=no_formula)
-    for name in safe.columns:
-        if is_numeric_dtype(safe[name]):
-            continue
-        if any(isinstance(value, str) and value != no_formula(value) for value in safe[name]):
-            values = [no_formula(value) if isinstance(value, str) else value for value in safe[name]]
-            safe[name] = pd.Series(values, index=safe.index, dtype=object)
-    safe.to_csv(path, index=False, lineterminator="\n")
+def _columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Returns the rows by columns, also those that only some rows have."""
+    held = list(rows)
+    return {name: [row.get(name) for row in held] for name in dict.fromkeys(name for row in held for name in row)}
+
+
+def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write the columns as CSV in which a spreadsheet takes no text for a formula, and a missing figure is empty."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(map(no_formula, columns))
+        writer.writerows(map(_csv_value, row) for row in zip(*columns.values(), strict=True))
+
+
+def _csv_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return no_formula(value)
+    return "" if value is None or value != value else value  # noqa: PLR0124 - not a number
 
 
 def views_of(compared: Compared) -> list[View]:

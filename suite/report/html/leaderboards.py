@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -16,8 +16,9 @@ from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.names import framework as named
 from suite.report.format.text import spread
-from suite.report.html.document import GENERATOR, PageTable, render
-from suite.report.html.standings import Standing, Standings
+from suite.report.format.view import Grid
+from suite.report.html.document import render
+from suite.report.html.stored import Standing, Standings
 from suite.report.tables.columns import MORE, NAME, Column, bounded, grid
 
 PAGE = "leaderboards.html"
@@ -28,56 +29,40 @@ SHARED = {"precision": "in {}", "devices": "on {} devices", "price of a million"
 Entry = tuple[str, Standings, Standing]  # the folder of a run, what it says, and one of its rows
 
 
-@dataclass(frozen=True)
-class Board:
-    """All runs of one kind of device. ``links`` are the report and the bundle of each row of ``table``."""
-
-    id: str
-    kind: str
-    counted: str
-    table: PageTable
-    links: Sequence[tuple[str, str]]
-    ranges: PageTable | None
-
-
-def page(found: Sequence[tuple[str, Standings]]) -> str:
+def page(runs: Sequence[tuple[str, Standings]]) -> str:
     """Returns the page; kinds of device with more runs come first, and rows in the order of their dates."""
     kinds: dict[str, list[tuple[str, Standings]]] = {}
-    labels = distinguish(each.hardware for _, each in found if each.hardware)
-    for folder, each in sorted(found, key=lambda one: (one[1].date, one[0])):
+    labels = distinguish(each.hardware for _, each in runs if each.hardware)
+    for folder, each in sorted(runs, key=lambda one: (one[1].date, one[0])):
         kind = each.hardware.processor(labels[each.hardware]) if each.hardware else each.kind
         kinds.setdefault(clean(kind, 120), []).append((folder, each))
     ordered = sorted(kinds.items(), key=lambda each: (-len(each[1]), each[0]))
     return render(
         "leaderboards.html.jinja",
         title="Leaderboards by device",
-        generator=GENERATOR,
-        counted=f"{count(len(found), 'submitted run')} on {count(len(kinds), 'kind')} of devices",
-        boards=[_board(number, kind, runs) for number, (kind, runs) in enumerate(ordered)],
+        counted=f"{count(len(runs), 'submitted run')} on {count(len(kinds), 'kind')} of devices",
+        boards=[_board(kind, held) for kind, held in ordered],
     )
 
 
-def _board(number: int, kind: str, runs: Sequence[tuple[str, Standings]]) -> Board:
+def _board(kind: str, runs: Sequence[tuple[str, Standings]]) -> dict[str, Any]:
+    """Returns all runs of one kind of device."""
     entries = [(folder, each, row) for folder, each in runs for row in each.rows]
-    dates = sorted(each.date for _, each in runs)
-    made = grid(_columns(entries), entries)
-    places = {name: made.headers.index(name) for name in SHARED}
-    single = {name: made.rows[0][at] for name, at in places.items() if len({row[at] for row in made.rows}) == 1}
+    dates = [each.date for _, each in runs]
+    rows = grid(_columns(entries), entries)
+    places = {name: rows.headers.index(name) for name in SHARED}
+    single = {name: rows.rows[0][at] for name, at in places.items() if len({row[at] for row in rows.rows}) == 1}
     words = [fill(SHARED[name], text) for name, text in single.items() if SHARED[name]]
-    made = replace(made, more=made.more | {places[name] for name in single})
-    caption = f"Best setting of each framework on {kind}, by date. Rows of different runs are not ranked."
-    return Board(
-        f"board-{number}",
-        kind,
-        ", ".join([count(len(runs), "run"), DASH.join(dict.fromkeys([dates[0], dates[-1]])), *words]),
-        PageTable(f"board-{number}-rows", caption, made),
-        [(f"{quote(folder, safe='')}/{REPORT}", _address(folder, each)) for folder, each, _ in entries],
-        _ranges(number, kind, entries) if len(runs) > 1 else None,
-    )
+    return {
+        "kind": kind,
+        "counted": ", ".join([count(len(runs), "run"), DASH.join(dict.fromkeys([dates[0], dates[-1]])), *words]),
+        "rows": replace(rows, more=rows.more | {places[name] for name in single}),
+        "ranges": _ranges(entries) if len(runs) > 1 else None,
+    }
 
 
 def _columns(entries: Sequence[Entry]) -> list[Column]:
-    """Returns the columns of an entry; the last two are links."""
+    """Returns the columns of an entry; the last two lead to its report and its bundle."""
     return [
         *_of_question(lambda entry: entry[2], lambda entry: _batch(entry, entries)),
         Column("samples/s", lambda entry: spread(*entry[2].samples_per_s)),
@@ -87,8 +72,8 @@ def _columns(entries: Sequence[Entry]) -> list[Column]:
         Column("price of a million", lambda entry: entry[2].price),
         Column("agrees with", lambda entry: _agreeing(entry, entries), TEXT),
         Column("version", lambda entry: clean(entry[2].version, 120), TEXT, where=(MORE,)),
-        Column("report", lambda entry: clean(entry[1].date, 120), TEXT),
-        Column("bundle", lambda entry: clean(entry[1].checked, 120), TEXT),
+        Column("report", lambda entry: clean(entry[1].date, 120), TEXT, link=_report),
+        Column("bundle", lambda entry: clean(entry[1].checked, 120), TEXT, link=_bundle),
     ]
 
 
@@ -103,8 +88,13 @@ def _of_question(standing: Callable[[Any], Standing], batch: Callable[[Any], str
     ]
 
 
-def _address(folder: str, standings: Standings) -> str:
+def _report(entry: Entry) -> str:
+    return f"{quote(entry[0], safe='')}/{REPORT}"
+
+
+def _bundle(entry: Entry) -> str:
     """Where the bundle lies; empty for an address that leads out of the site."""
+    folder, standings, _ = entry
     parts = standings.bundle.split("/")
     below = parts[1:] if parts[0] == ".." else [folder, *parts]
     leads_out = not below or not all(below) or ".." in below or ":" in below[0] or "\\" in standings.bundle
@@ -140,17 +130,17 @@ def _place(question: tuple[str, ...]) -> tuple[str, str, int, int, int]:
     return workload, precision, int(devices), int(batch) if batch.isdecimal() else 0, at
 
 
-def _ranges(number: int, kind: str, entries: Sequence[Entry]) -> PageTable:
+def _ranges(entries: Sequence[Entry]) -> Grid:
     """The lowest and the highest median of each framework and setting over all runs."""
-    held: dict[tuple[str, ...], list[Entry]] = {}
+    alike: dict[tuple[str, ...], list[Entry]] = {}
     for each in sorted(entries, key=lambda each: _place(_question(each[2]))):
-        held.setdefault(_question(each[2]), []).append(each)
+        alike.setdefault(_question(each[2]), []).append(each)
     columns = [
-        *_of_question(lambda found: found[0][2], lambda found: found[0][2].batch),
-        Column("runs", lambda found: len({run.run for _, run, _ in found})),
-        Column("samples/s", lambda found: _range(row.samples_per_s[0] for _, _, row in found)),
+        *_of_question(lambda held: held[0][2], lambda held: held[0][2].batch),
+        Column("runs", lambda held: len({run.run for _, run, _ in held})),
+        Column("samples/s", lambda held: _range(row.samples_per_s[0] for _, _, row in held)),
     ]
-    return PageTable(f"board-{number}-ranges", f"Medians over runs on {kind}.", grid(columns, held.values()))
+    return grid(columns, alike.values())
 
 
 def _range(values: Iterable[float]) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-import pandas as pd
 from markupsafe import Markup
 
+from suite.analysis.findings import EXPLAINED
 from suite.analysis.records.load import Loaded
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.runs import counts
@@ -21,17 +21,19 @@ from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.names import count, workload
 from suite.report.format.text import capital
-from suite.report.format.view import LEFT, RIGHT, Grid
-from suite.report.html.document import PageTable, render
-from suite.report.html.sections import Section, sections
+from suite.report.format.view import LEFT, RIGHT, Grid, View
+from suite.report.html.document import render
 from suite.report.plots import Drawing
 from suite.report.plots.style.vectors import embed
+from suite.report.tables import accuracy, inference, releases, scaling, timed
+from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.columns import FLAG
 from suite.report.tables.frame import Table
-from suite.report.tables.launch_columns import column
-from suite.report.tables.words import legend
+from suite.report.tables.launches import column
+from suite.report.tables.timed import legend
 from suite.report.text import missing
 from suite.report.text.answer import Answer
+from suite.report.text.why import PairExplanation, explain_sides, is_profiled
 
 #: The columns of `launches.csv` that the page shows.
 SHOWN = (
@@ -48,24 +50,35 @@ class Link:
     address: str
 
 
+@dataclass(frozen=True)
+class Section:
+    """A table under its heading; below it scaling, releases and inference; folded, what explains its ratios."""
+
+    title: str
+    view: View
+    below: Sequence[View] = ()
+    why: Sequence[tuple[PairExplanation, Sequence[PairExplanation]]] = ()
+    breakdowns: Sequence[View] = ()
+
+
 def report(
     tables: Sequence[Table],
     learned: Sequence[AccuracyComparison],
     loaded: Loaded,
     *,
     answer: Answer,
-    launches: pd.DataFrame,
+    launches: Mapping[str, Sequence[Any]],
     drawings: Sequence[Drawing] = (),
     sources: Sequence[str],
     links: Sequence[Link] = (),
 ) -> str:
     """Returns the page, which needs no other file.
 
-    ``launches`` are as `suite.report.tables.tidy` gives them, ``sources`` the files read; ``links`` lead to files
+    ``launches`` are the columns of `launches.csv`, ``sources`` the files read; ``links`` lead to files
     beside the page.
     """
     groups = [*(each.group for each in tables), *(each.group for each in learned)]
-    made = sections(tables, learned)
+    sections = [*map(_timed, tables), *(_section(accuracy.view(each), each.group) for each in learned)]
     name = _name(sources)
     pictures = [(each, embed(each.svg, number, each.words)) for number, each in enumerate(drawings)]
     return render(
@@ -77,16 +90,29 @@ def report(
         links=links,
         answer=answer.sentences,
         missing=missing.sentences(counts(loaded)),
-        contents=_contents(made, bool(drawings)),
+        contents=_contents(sections, bool(drawings)),
         hero=[Markup(svg) for each, svg in pictures if each.leads],  # noqa: S704 - `embed` escapes, here and below
         plots=[Markup(svg) for each, svg in pictures if not each.leads],  # noqa: S704
-        sections=made,
+        sections=sections,
         legend=legend(tables) if tables else "",
         launches=_launches(launches),
         environment=_environment(launch.record for launch in loaded.launches),
         command=f"python -m suite.reproduce {' '.join(map(clean, sources))}",
         on_files=loaded.notes,
     )
+
+
+def _section(view: View, group: Group) -> Section:
+    kind = "training to the end" if group.rows[0].cell.recipe else "throughput"
+    return Section(f"{capital(workload(group))}: {kind}", view)
+
+
+def _timed(table: Table) -> Section:
+    below = [*scaling.views(table), *releases.views(table), *inference.views(table)]
+    section = replace(_section(timed.view(table), table.group), below=below)
+    if not is_profiled([table]):
+        return section
+    return replace(section, why=explain_sides(table, EXPLAINED), breakdowns=breakdowns(table))
 
 
 def _name(sources: Sequence[str]) -> str:
@@ -104,19 +130,18 @@ def _subtitle(groups: Sequence[Group], loaded: Loaded) -> str:
 
 
 def _contents(made: Sequence[Section], drawn: bool) -> list[Link]:
-    entries = [("The answer", "answer"), *((each.title, f"{each.table.id}-section") for each in made)]
+    entries = [("The answer", "answer"), *((each.title, f"table{at}-section") for at, each in enumerate(made))]
     entries += [("All plots", "plots")] if drawn else []
     entries += [("Every launch", "every-launch"), ("Environment", "environment"), ("Run it again", "again")]
     return [Link(text, address) for text, address in entries]
 
 
-def _launches(frame: pd.DataFrame) -> PageTable:
-    names = [name for name in SHOWN if name in frame.columns]
+def _launches(columns: Mapping[str, Sequence[Any]]) -> Grid:
+    names = [name for name in SHOWN if name in columns]
     # One row at a time: all rows at once take more memory than the launches themselves.
-    rows = ([_cell(value) for value in row] for row in zip(*(frame[name] for name in names), strict=True))
+    rows = ([_cell(value) for value in row] for row in zip(*(columns[name] for name in names), strict=True))
     align = [LEFT if column(name).form in (TEXT, FLAG) else RIGHT for name in names]
-    shown = Grid([name.replace("_", " ") for name in names], cast(Sequence[Sequence[str]], rows), align)
-    return PageTable("launches", "One row per launch, failed launches included.", shown)
+    return Grid([name.replace("_", " ") for name in names], cast(Sequence[Sequence[str]], rows), align)
 
 
 def _cell(value: Any) -> str:

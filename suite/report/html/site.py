@@ -8,23 +8,44 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 from suite.analysis.records.load import REPORT, SUMMARY, LoadError
-from suite.analysis.rows.wording import DASH, NONE
+from suite.analysis.records.machines import Machine, distinguish
+from suite.analysis.rows.wording import DASH
+from suite.catalog.setting import TEXT
 from suite.record.text import clean
 from suite.report.format.names import count
-from suite.report.format.view import LEFT, Grid
-from suite.report.html import leaderboards, releases, standings
+from suite.report.html import leaderboards, releases
 from suite.report.html.cards import cards
-from suite.report.html.document import GENERATOR, PageTable, render
+from suite.report.html.document import render
 from suite.report.html.folder import INDEX, MARK, stage_files
-from suite.report.html.stored import scan as stored
-from suite.report.html.summary import Summary, SummaryError, name_machines, read
+from suite.report.html.stored import UNNAMED, Summary, SummaryError, read
+from suite.report.tables.columns import NAME, Column, grid
 
-COLUMNS = ("run", "date", "workloads", "launches", "cells", "data", "machine", "versions")
+
+def _column(name: str, read: Callable[[Summary], str]) -> Column:
+    return Column(name, lambda row: read(row[1]), TEXT)
+
+
+def _count_launches(run: Summary) -> str:
+    return str(run.launches) if run.ok == run.launches else f"{run.launches}, {run.launches - run.ok} failed"
+
+
+COLUMNS = (
+    Column("run", lambda row: clean(row[0], 100), TEXT, where=(NAME,),
+           link=lambda row: f"{quote(row[0], safe='')}/{REPORT}"),
+    _column("date", lambda run: DASH.join(run.dates)),
+    _column("workloads", lambda run: ", ".join(run.workloads)),
+    _column("launches", _count_launches),
+    _column("cells", lambda run: str(run.cells)),
+    _column("data", lambda run: ", ".join(run.data)),
+    _column("machine", lambda run: "; ".join([*run.machines, *run.devices])),
+    _column("versions", lambda run: ", ".join(run.versions)),
+)  # fmt: skip
 
 
 def check(site: Path, folder: Path) -> None:
@@ -42,15 +63,15 @@ def publish(site: Path) -> list[str]:
     """Write the index of all runs in the folder. Returns notes on those that could not be listed; raises `OSError`."""
     with _lock(site):
         runs, notes = scan(site)
-        submitted, left_out = stored(site, standings.FILE, standings.Standings, "leaderboards")
-        released, also_out = stored(site, releases.FILE, releases.Lines, "page of releases")
+        submitted = [(folder, run.standings) for folder, run in runs if run.standings]
+        released = [(folder, run.releases) for folder, run in runs if run.releases]
         with stage_files(site, ours=True) as place:  # `check` has verified that the index is ours
             (place / INDEX).write_text(page(runs, bool(submitted), bool(released)), encoding="utf-8")
             if submitted:
                 (place / leaderboards.PAGE).write_text(leaderboards.page(submitted), encoding="utf-8")
             if released:
                 (place / releases.PAGE).write_text(releases.page(released), encoding="utf-8")
-    return [*notes, *left_out, *also_out]
+    return notes
 
 
 def scan(site: Path) -> tuple[list[tuple[str, Summary]], list[str]]:
@@ -86,33 +107,35 @@ def page(runs: Sequence[tuple[str, Summary]], boards: bool = False, released: bo
     With ``boards`` it leads to the leaderboards of submitted runs, and with ``released`` to the page of releases.
     """
     runs = name_machines(runs)
-    rows = [[clean(folder, 100), *_texts(run)] for folder, run in runs]
     machines = len({name for _, run in runs for name in run.machines})
     return render(
         "index.html.jinja",
         title="Training benchmarks: all runs",
-        generator=GENERATOR,
         counted=f"{count(len(runs), 'run')} on {count(machines, 'machine')}",
         leaderboards=leaderboards.PAGE if boards else "",
         releases=releases.PAGE if released else "",
         cards=cards(runs),
-        runs=PageTable("runs", "One row per run, the newest first.", Grid(COLUMNS, rows, [LEFT] * len(COLUMNS))),
-        links=[f"{quote(folder, safe='')}/{REPORT}" for folder, _ in runs],
+        runs=grid(COLUMNS, runs),
     )
 
 
-def _texts(run: Summary) -> list[str]:
-    launches = str(run.launches) if run.ok == run.launches else f"{run.launches}, {run.launches - run.ok} failed"
-    texts = [
-        DASH.join(run.dates),
-        ", ".join(run.workloads),
-        launches,
-        str(run.cells),
-        ", ".join(run.data),
-        "; ".join([*run.machines, *run.devices]),
-        ", ".join(run.versions),
-    ]
-    return [text or NONE for text in texts]
+def name_machines(runs: Iterable[tuple[str, Summary]]) -> list[tuple[str, Summary]]:
+    """Returns the runs, each after its folder, with names of machines that tell all of them apart."""
+    held = [(folder, run, [_machine(run, each.machine, folder) for each in run.entries]) for folder, run in runs]
+    labels = distinguish(machine for _, _, machines in held for machine in machines)
+    named = []
+    for folder, run, machines in held:
+        pairs = zip(run.entries, machines, strict=True)
+        entries = tuple(replace(entry, machine=each.name(labels[each])) for entry, each in pairs)
+        processors = tuple(dict.fromkeys(each.processor(labels[each]) for each in machines if each.cpu != UNNAMED))
+        named.append((folder, replace(run, entries=entries, machines=processors or run.machines)))
+    return named
+
+
+def _machine(run: Summary, name: str, folder: str) -> Machine:
+    """Returns what is known of a machine; in an older summary, that is its name."""
+    processor, _, cards = name.partition("; ")
+    return dict(run.hardware).get(name) or Machine(processor or UNNAMED, gpus=cards, run=folder)
 
 
 @contextlib.contextmanager

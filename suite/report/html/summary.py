@@ -1,149 +1,50 @@
-"""The summary of a run for a site's index: `run.json`, written beside each report and read when the index is made."""
+"""The summary of a comparison: `run.json`, from which the index, the page of releases and leaderboards are made."""
 
 from __future__ import annotations
 
-import errno
-import json
-import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from pathlib import Path
-from statistics import mean
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
+from statistics import mean, median
 
-from msgspec import Meta
-
-from suite.analysis.records.load import SUMMARY, Launch
-from suite.analysis.records.machines import Machine, Machines, distinguish, gpus, processor
+from suite.analysis.bottlenecks.causes import causes, costs
+from suite.analysis.findings import EXPLAINED
+from suite.analysis.records.load import Loaded
+from suite.analysis.records.machines import Machine, Machines, gpus, identify, processor
 from suite.analysis.rows.blocks import flags_of
 from suite.analysis.rows.groups import Group, Row
-from suite.analysis.rows.runs import Count
+from suite.analysis.rows.metrics import Prices
+from suite.analysis.rows.runs import Count, counts
 from suite.analysis.statistics.accuracy import AccuracyComparison, training_histories
-from suite.plan.schema import SchemaError, decode
+from suite.analysis.statistics.changes import Step
+from suite.analysis.statistics.fastest import FastestBySetting
+from suite.analysis.statistics.inference import Estimate
 from suite.record.record import Record
 from suite.record.text import clean
+from suite.report.format.names import workload
+from suite.report.html import stored
+from suite.report.html.stored import CELLS_MOST, Entry, Figure, Standings, Summary
 from suite.report.tables.frame import Table, excerpt
+from suite.report.tables.releases import python_of, release_name
 from suite.report.text.answer import Answer
-from workloads.data.files import read_regular
 
-SCHEMA = 1
-#: Bytes of a summary, and characters of a text in it, at most: anybody may have written it.
-LARGEST, TEXT_MOST = 1 << 20, 300
-CELLS_MOST, VALUES_MOST = 100, 1000
+#: The least share of a step that is named.
+WORTH = 0.05
 
-THROUGHPUT, ACCURACY = "throughput", "accuracy"
-FRAMEWORK = "framework"
-UNNAMED = "machine not recorded"
-
-Number = Annotated[int, Meta(ge=0, lt=10**9)]
-Value = Annotated[float, Meta(ge=0, lt=1e15)]
+FASTEST, UNTESTED, ALONE, UNDECIDED = "fastest", "not tested", "alone", "not decided"
+#: The verdict on the fastest row, seen from one of the others.
+SEEN = {"faster": "slower", "equal": "equal", "inconclusive": "inconclusive", "": UNTESTED}
 
 
-class SummaryError(ValueError):
-    """A file that is not a summary; the message says why."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A cell: its framework with its version, and its ``values``.
-
-    These are the median, the lowest and the highest throughput over launches, or the mean test accuracy by epoch.
-    """
-
-    cell: str
-    framework: str
-    version: str
-    values: Annotated[tuple[Value, ...], Meta(min_length=1, max_length=VALUES_MOST)]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What the index shows of a table of a run.
-
-    ``n`` are the fewest and the most successful launches of a cell (seeds, in training to the end), without cells that
-    have none. ``flags`` are what a reader must know of the launches. ``same`` is the digest of data and workload: only
-    figures of the same may be set side by side. ``suite`` is the version of the suite, where it was recorded.
-    ``by`` is the axis that was compared along; older summaries do not say.
-    """
-
-    kind: str
-    workload: str
-    title: str
-    machine: str
-    verdict: str
-    n: tuple[Number, Number]
-    flags: Annotated[tuple[str, ...], Meta(max_length=CELLS_MOST)]
-    same: str
-    suite: str
-    by: str = FRAMEWORK
-    figures: Annotated[tuple[Figure, ...], Meta(max_length=CELLS_MOST)] = ()
-
-
-@dataclass(frozen=True)
-class Summary:
-    """``runs`` are the ids of the compared runs, ``dates`` the first and last day; counts are of all launches.
-
-    ``started`` is when the last launch started, ``entries`` what the index shows of each table, and ``hardware`` what
-    is known of each machine, after its name. Older summaries have none of these.
-    """
-
-    runs: tuple[str, ...]
-    dates: tuple[str, ...]
-    machines: tuple[str, ...]
-    devices: tuple[str, ...]
-    versions: tuple[str, ...]
-    data: tuple[str, ...]
-    workloads: tuple[str, ...]
-    cells: Number
-    launches: Number
-    ok: Number
-    started: str = ""
-    entries: Annotated[tuple[Entry, ...], Meta(max_length=CELLS_MOST)] = ()
-    hardware: Annotated[tuple[tuple[str, Machine], ...], Meta(max_length=CELLS_MOST)] = ()
-
-    def to_json(self) -> str:
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
-
-
-def read(folder: Path) -> Summary:
-    """Returns the summary of a published folder. Raises `SummaryError`, and `OSError` if there is none."""
-    try:
-        text = read_regular(folder / SUMMARY, LARGEST)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise SummaryError("is too large" if error.errno == errno.EFBIG else f"cannot be read: {error}") from None
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        raise SummaryError("is no JSON") from None
-    schema = data.pop("schema", None) if isinstance(data, dict) else None
-    if type(schema) is not int or schema < 1:
-        raise SummaryError("has no schema")
-    if schema > SCHEMA:
-        raise SummaryError(f"has schema {schema}, newer than the {SCHEMA} known here: update the suite")
-    try:
-        cleaned: Summary = _clean(decode(Summary, data))
-    except SchemaError as error:
-        raise SummaryError(f"is no summary: {error}") from None
-    return cleaned
-
-
-def _clean(value: Any) -> Any:
-    """Returns the value with all text in it cleaned again."""
-    if isinstance(value, str):
-        return clean(value, TEXT_MOST)
-    if isinstance(value, tuple):
-        return tuple(map(_clean, value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{each.name: _clean(getattr(value, each.name)) for each in fields(value)})
-    return value
-
-
-def summary(loaded: Iterable[Launch], entries: tuple[Entry, ...] = ()) -> Summary:
-    """Returns the summary of these launches; ``entries`` are of their tables."""
-    launches = list(loaded)
+def summary(
+    loaded: Loaded,
+    tables: Sequence[Table],
+    learned: Sequence[AccuracyComparison],
+    answer: Answer,
+    standings: Standings | None = None,
+) -> Summary:
+    """Returns the summary of a comparison, whose cards in the ``answer`` are in the order of its tables."""
+    launches = loaded.launches
     records = [launch.record for launch in launches]
     # A launch that failed early does not know the device.
     known = [record for record in records if record.outcome.ok] or records
@@ -165,40 +66,21 @@ def summary(loaded: Iterable[Launch], entries: tuple[Entry, ...] = ()) -> Summar
         launches=len(launches),
         ok=sum(record.outcome.ok for record in records),
         started=max((clean(record.started, 40) for record in records), default=""),
-        entries=entries,
+        entries=_entries(tables, learned, answer, counts(loaded)),
         hardware=tuple(hardware.items())[:CELLS_MOST],
+        releases=tuple(_line(table, steps) for table in tables for steps in table.findings.releases)[
+            : stored.LINES_MOST
+        ],
+        standings=standings,
     )
 
 
-def name_machines(runs: Iterable[tuple[str, Summary]]) -> list[tuple[str, Summary]]:
-    """Returns the runs, each after its folder, with names of machines that tell all of them apart."""
-    held = [(folder, run, [_machine(run, each.machine, folder) for each in run.entries]) for folder, run in runs]
-    labels = distinguish(machine for _, _, machines in held for machine in machines)
-    named = []
-    for folder, run, machines in held:
-        pairs = zip(run.entries, machines, strict=True)
-        entries = tuple(replace(entry, machine=each.name(labels[each])) for entry, each in pairs)
-        processors = _distinct(each.processor(labels[each]) for each in machines if each.cpu != UNNAMED)
-        named.append((folder, replace(run, entries=entries, machines=processors or run.machines)))
-    return named
-
-
-def _machine(run: Summary, name: str, folder: str) -> Machine:
-    """Returns what is known of a machine; in an older summary, that is its name."""
-    processor, _, cards = name.partition("; ")
-    return dict(run.hardware).get(name) or Machine(processor or UNNAMED, gpus=cards, run=folder)
-
-
-def entries(
-    tables: Sequence[Table], learned: Sequence[AccuracyComparison], answer: Answer, counts: Sequence[Count] = ()
+def _entries(
+    tables: Sequence[Table], learned: Sequence[AccuracyComparison], answer: Answer, counts: Sequence[Count]
 ) -> tuple[Entry, ...]:
-    """Returns an entry per table, whose cards in the ``answer`` are in the same order.
-
-    ``counts`` say how many launches of each run are missing.
-    """
     partial = [f"partial: {each.missing} of {each.planned} launches missing" for each in counts if each.missing]
-    parts = [(THROUGHPUT, each.group, _rates(each)) for each in tables]
-    parts += [(ACCURACY, each.group, _accuracies(each)) for each in learned]
+    parts = [(stored.THROUGHPUT, each.group, _rates(each)) for each in tables]
+    parts += [(stored.ACCURACY, each.group, _accuracies(each)) for each in learned]
     return tuple(
         Entry(
             kind=kind,
@@ -219,9 +101,8 @@ def entries(
 
 def _rates(table: Table) -> tuple[Figure, ...]:
     shown = excerpt(table)
-    names = ("samples_per_s", "samples_per_s_min", "samples_per_s_max")
-    values = zip(shown.group.rows, shown.frame[[*names]].to_numpy(dtype=float).tolist(), strict=True)
-    return tuple(_figure(row, each) for row, each in values if all(map(math.isfinite, each)))
+    values = zip(shown.group.rows, (vars(cell.samples_per_s).values() for cell in shown.cells), strict=True)
+    return tuple(_figure(row, each) for row, each in values if all(end is not None and isfinite(end) for end in each))
 
 
 def _accuracies(table: AccuracyComparison) -> tuple[Figure, ...]:
@@ -229,13 +110,13 @@ def _accuracies(table: AccuracyComparison) -> tuple[Figure, ...]:
     for row in table.group.rows[:CELLS_MOST]:
         seeds = [[epoch.test_accuracy for epoch in course.epochs] for course in training_histories(row)]
         if seeds:
-            figures.append(_figure(row, [mean(values) for values in zip(*seeds, strict=False)][:VALUES_MOST]))
+            figures.append(_figure(row, [mean(values) for values in zip(*seeds, strict=False)][: stored.VALUES_MOST]))
     return tuple(figures)
 
 
 def _figure(row: Row, values: Iterable[float]) -> Figure:
     version = next(filter(None, map(_version, row.ok)), "")
-    return Figure(row.cell.id, row.cell.framework, version, tuple(float(f"{value:.4g}") for value in values))
+    return Figure(row.cell.id, row.cell.framework, version, tuple(map(_short, values)))
 
 
 def _version(record: Record) -> str:
@@ -270,3 +151,98 @@ def _flags(group: Group, partial: bool) -> tuple[str, ...]:
 
 def _distinct(words: Iterable[str] | Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if word))
+
+
+def standings(tables: Sequence[Table], checked: str, address: str, price_hour: float | None) -> Standings | None:
+    """Returns the place of a bundle on the leaderboards; None without a row to show.
+
+    ``checked`` is what the rules said of it, ``address`` where it lies, seen from its report.
+    """
+    contests = [(table, contest) for table in tables for contest in table.findings.contests]
+    rows = tuple(row for table, contest in contests for row in _standings(table, contest, Prices(price_hour)))
+    if not rows:
+        return None
+    record = contests[0][1].rows[0].ok[0]
+    kind, run = _device(record), clean(record.run.get("id", ""), 80)
+    records = [each for table, _ in contests for row in table.group.rows for each in row.ok]
+    hardware = identify(records, run) if kind == processor(record) else None
+    date = clean(record.started, 40)[:10]
+    return Standings(run, kind, date, checked, address, rows[: stored.ROWS_MOST], hardware)
+
+
+def _device(record: Record) -> str:
+    """Returns the kind of device that a launch trained on: the GPU's name, or the processor with its cores."""
+    names = (record.environment.get("machine") or {}).get("gpus")
+    if record.settings.get("device") != "cpu" and isinstance(names, list) and names:
+        return clean(names[0], 80)
+    return processor(record) or "device not recorded"
+
+
+def _standings(table: Table, contest: FastestBySetting, prices: Prices) -> Iterator[stored.Standing]:
+    for row in contest.rows:
+        name, cell, rates = row.cell.framework, row.cell, _range(row)
+        gap = None if name == contest.top else contest.gap(name, contest.top)
+        yield stored.Standing(
+            f"{cell.workload} {table.group.size}", cell.precision, cell.devices, row.batch, name, cell.id,
+            _version(row.ok[0]), len(row.ok), rates, _bounds(gap), _verdict(contest, name),
+            prices.of_a_million(rates[0], None),
+        )  # fmt: skip
+
+
+def _verdict(contest: FastestBySetting, name: str) -> str:
+    if name != contest.top:
+        return SEEN[contest.gap(contest.top, name).verdict]
+    if not contest.rivals:
+        return ALONE
+    if contest.is_untested:
+        return UNTESTED
+    return FASTEST if len(contest.behind) == len(contest.rivals) else UNDECIDED
+
+
+def _line(table: Table, steps: Sequence[Step]) -> stored.Line:
+    row = steps[0].row
+    days = [clean(record.started, 40)[:10] for step in steps for record in step.row.ok]
+    return stored.Line(
+        workload(table.group), row.cell.framework, row.cell.but(release="").id, row.machine, max(days),
+        tuple(map(_release, steps, [None, *steps]))[-stored.STEPS_MOST:],
+    )  # fmt: skip
+
+
+def _release(step: Step, before: Step | None) -> stored.Release:
+    known, others = costs(step.row), costs(before.row) if before else None
+    shares, changed = [], []
+    if known:
+        ordered = sorted(known.seconds.items(), key=lambda each: -each[1])[: stored.NAMED_MOST]
+        shares = [(name, _short(seconds / known.step_s)) for name, seconds in ordered]
+    if known and others and step.to_before and step.to_before.verdict in EXPLAINED:
+        why = causes(known, others)
+        parts = [] if why.alike else [each for each in why.causes if each.certain is not False]
+        changed = [(each.category, _short(1e3 * (each.seconds - each.other_seconds))) for each in parts]
+    return stored.Release(
+        release_name(step), python_of(step.row), len(step.row.ok), _range(step.row), _change(step.to_before),
+        _change(step.to_oldest), tuple(each for each in shares if each[1] >= WORTH),
+        tuple(changed[:stored.NAMED_MOST]),
+    )  # fmt: skip
+
+
+def _change(ratio: Estimate | None) -> stored.Change | None:
+    bounds = _bounds(ratio)
+    return stored.Change(bounds, ratio.verdict) if ratio and bounds else None
+
+
+def _bounds(ratio: Estimate | None) -> stored.Range | None:
+    """Returns a ratio with its bounds; None without."""
+    if ratio and ratio.value and ratio.low and ratio.high:
+        return _short(ratio.value), _short(ratio.low), _short(ratio.high)
+    return None
+
+
+def _range(row: Row) -> stored.Range:
+    """Returns the median throughput of a row's launches, the lowest and the highest."""
+    rates = [rate for record in row.ok if (rate := record.samples_per_s)] or [0.0]
+    return _short(median(rates)), _short(min(rates)), _short(max(rates))
+
+
+def _short(value: float) -> float:
+    """Returns the value with the digits that a page shows."""
+    return float(f"{value:.4g}")

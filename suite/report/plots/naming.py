@@ -112,7 +112,7 @@ def names_of_sets(table: Table, sets: Sequence[Sequence[Row]], without: Sequence
 
 def with_notes(table: Table) -> set[RowKey]:
     """Returns the rows with failed launches, flags, a fingerprint that differs, or an unaccounted launch."""
-    kinds = zip(table.group.rows, table.frame["identity_kind"], strict=True)
+    kinds = zip(table.group.rows, (each["identity_kind"] for each in table.rows), strict=True)
     return {row.key for row, kind in kinds if kind in NOT_PLOTTED or (row.ok and (row.outcome != "ok" or row.flags))}
 
 

@@ -23,28 +23,20 @@ from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.terminal import WIDEST_TEXT
 from suite.report.format.view import Grid, View
-from suite.report.tables import inference, timed
-from suite.report.tables.accuracy import view
+from suite.report.tables import accuracy, inference, timed
 from suite.report.tables.cells import TimedCell
 from suite.report.tables.columns import Column, Notes, compared, grid, of_metric
 from suite.report.tables.frame import Table, table
-from suite.report.tables.words import title
 from suite.report.text.answer import answer
 
-#: Lines of the screen that are left for the rest of pytest's summary.
-REST = 8
-
-#: Lines of a table besides its rows: its title, its header, and an empty line.
-AROUND = 3
-
+#: Lines of the screen that are left for the rest of pytest's summary, and those of a table besides its rows.
+REST, AROUND = 8, 3
+#: Lines of notes and characters of a table cell, at most.
+NOTES_MOST, CELL_MOST = 4, 40
 #: The axes along which memory is half of the question.
 OF_MEMORY = tuple(name for name, each in SETTINGS.items() if each.saves_memory)
-
-#: Lines of notes, at most.
-NOTES_MOST = 4
-
-#: Characters of a table cell, at most.
-CELL_MOST = 40
+#: Columns of other tables that a screen leaves out: what happens once, and what explains a result.
+LEFT_OUT = ("worst ms", "first request ms", "first batch ms", "memory MiB", "epochs", "identity")
 
 
 @dataclass(frozen=True)
@@ -73,22 +65,26 @@ def screen(
     last: Sequence[str] = (),
 ) -> list[str]:
     """Returns the lines of a screen: the answer's sentences, the tables, and the lines ``last``, which always stay."""
-    width = min(room.columns - 1, WIDEST_TEXT)
-    head = [line for sentence in sentences for line in _wrap(sentence, width)]
-    foot = [line for text in last for line in _wrap(text, width)]
-    if len(head) > (most := max(2, room.lines // 2 - len(foot))):
-        head = [*head[: most - 1], f"… the whole answer: {room.more}"]
-    notes = Notes()
+    width, notes = min(room.columns - 1, WIDEST_TEXT), Notes()
     blocks = [_show_timed(each, room.columns, notes) for each in tables]
-    blocks += [_show_inference(view, room.columns) for each in tables for view in inference.views(each)]
-    blocks += [_show_accuracy(each, room.columns) for each in trained]
-    told = [line for text in notes.lines for line in _wrap(text, width)]
-    if len(told) > NOTES_MOST:
-        told = [*told[: NOTES_MOST - 1], f"… all notes: {room.more}"]
-    foot = [*told, *foot]
+    others = [*(view for each in tables for view in inference.views(each)), *map(accuracy.view, trained)]
+    blocks += [_show_other(view, room.columns) for view in others]
+    foot = _wrap(last, width)
+    head = _most(_wrap(sentences, width), max(2, room.lines // 2 - len(foot)), f"… the whole answer: {room.more}")
+    foot = [*_most(_wrap(notes.lines, width), NOTES_MOST, f"… all notes: {room.more}"), *foot]
     shown = _fit(blocks, room.lines - len(head) - len(foot) - 2, room.more)
     cut = [line if len(line) < room.columns else f"{line[: room.columns - 2]}…" for line in [*head, "", *shown]]
     return [*cut, *foot]
+
+
+def _wrap(texts: Iterable[str], width: int) -> list[str]:
+    wrapped = (textwrap.wrap(text, max(20, width), break_on_hyphens=False) or [""] for text in texts)
+    return [line for lines in wrapped for line in lines]
+
+
+def _most(lines: list[str], most: int, rest: str) -> list[str]:
+    """Returns the lines, if they are no more than ``most``, or the first of them and what says so."""
+    return lines if len(lines) <= most else [*lines[: most - 1], rest]
 
 
 def _fit(blocks: Sequence[Sequence[str]], room: int, more: str) -> list[str]:
@@ -98,26 +94,17 @@ def _fit(blocks: Sequence[Sequence[str]], room: int, more: str) -> list[str]:
         rest = count(len(blocks) - fitting, "table")
         return [*(_fit(blocks[:fitting], room - 1, more) if fitting else []), f"… {rest} not shown: {more}"]
     shown: list[str] = []
-    for at, block in enumerate(blocks):
-        share = (room - len(shown)) // (len(blocks) - at)  # a short table leaves its room to the others
-        shown += [*_cut(block, share - AROUND, more), ""]
+    for at, (title, header, *rows) in enumerate(blocks):
+        share = (room - len(shown)) // (len(blocks) - at) - AROUND  # a short table leaves its room to the others
+        rest = f"… and {count(len(rows) - max(0, share - 1), 'more row')}: {more}"
+        shown += [title, header, *_most(rows, max(1, share), rest), ""]
     return shown
-
-
-def _cut(block: Sequence[str], room: int, more: str) -> list[str]:
-    """Returns the block's title, header and as many rows as fit, and how many rows are left out."""
-    heading, rows = block[:2], block[2:]
-    if len(rows) <= room:
-        return [*block]
-    kept = rows[: max(0, room - 1)]
-    return [*heading, *kept, f"… and {count(len(rows) - len(kept), 'more row')}: {more}"]
 
 
 def _show_timed(compared_table: Table, columns: int, notes: Notes) -> list[str]:
     """Returns title, header and a line per row; what no framework supports goes last."""
     cells = sorted(compared_table.cells, key=lambda cell: cell.outcome == "unsupported")
     by = compared_table.group.by
-    proved = all(not cell.identity or cell.identity.kind == "same" for cell in cells)
     shown = [
         *timed.names(compared_table),
         timed.LAUNCHES,
@@ -126,12 +113,13 @@ def _show_timed(compared_table: Table, columns: int, notes: Notes) -> list[str]:
         *(timed.of_devices(compared_table) if by == "devices" else []),
         *([of_metric(METRICS["peak_memory_bytes"], header="memory MiB")] if by in OF_MEMORY else []),
         Column("bottleneck", lambda cell: cell.bottleneck.kind),
-        *([] if proved else [Column("identity", lambda cell: cell.identity.kind if cell.identity else NONE)]),
     ]
+    if any(cell.identity and cell.identity.kind != "same" for cell in cells):
+        shown.append(Column("identity", lambda cell: cell.identity.kind if cell.identity else NONE))
     if any(cell.outcome != "ok" or cell.flags for cell in cells):
         shown.append(Column("outcome", timed.outcome))
     made = grid(shown, cells, notes)
-    return [title(compared_table.group), *_narrow(made, columns, ["bottleneck", "global batch", "communication"])]
+    return [timed.title(compared_table.group), *_narrow(made, columns, ["bottleneck", "global batch", "communication"])]
 
 
 def _ratio(cell: TimedCell) -> Any:
@@ -144,19 +132,15 @@ def _ratio(cell: TimedCell) -> Any:
     return replace(found, reason=reason, caveat=caveat)
 
 
-def _show_inference(shown: View, columns: int) -> list[str]:
-    """Returns the same for inference, without what happens once."""
-    made = shown.grid.without(["worst ms", "first request ms", "first batch ms", "memory MiB"])
-    return [shown.title, *_narrow(made, columns, ["with loading", "95th ms"])]
-
-
-def _show_accuracy(trained: AccuracyComparison, columns: int) -> list[str]:
-    """Returns the same for cells that train to their end."""
-    shown = view(trained)
-    ran_well = {row[shown.grid.headers.index("outcome")] for row in shown.grid.rows} == {"ok"}
-    made = shown.grid.without(["epochs", "identity", *(["outcome"] if ran_well else [])])
-    epochs = (header for header in made.headers if header.startswith("epochs to"))
-    return [shown.title, *_narrow(made, columns, ["samples/s", *epochs])]
+def _show_other(view: View, columns: int) -> list[str]:
+    """Returns the same for inference, and for cells that train to their end."""
+    made = view.grid.without(LEFT_OUT)
+    if "outcome" in made.headers and {row[made.headers.index("outcome")] for row in made.rows} == {"ok"}:
+        made = made.without(["outcome"])
+    served = "with loading" in made.headers or "95th ms" in made.headers
+    epochs = [header for header in made.headers if header.startswith("epochs to")]
+    yielding = ["with loading", "95th ms"] if served else ["samples/s", *epochs]
+    return [view.title, *_narrow(made, columns, yielding)]
 
 
 def _narrow(shown: Grid, columns: int, yielding: Iterable[str]) -> list[str]:
@@ -172,7 +156,3 @@ def _align(shown: Grid) -> list[str]:
     cells = [[clean(cell, CELL_MOST) for cell in line] for line in (shown.headers, *shown.rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
-
-
-def _wrap(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, max(20, width), break_on_hyphens=False) or [""]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,29 +18,29 @@ from suite.report.format.view import View
 from suite.report.tables.columns import MORE, NAME, Column, grid, has_several, launch_count, settings
 from workloads.spec import read_declaration
 
-#: Test accuracy and GPU time that Elshawi et al. published (DLBench, Cluster Computing 24, 2021; recomputed from the
-#: logs beside it): one Tesla P4, TensorFlow 1.11, PyTorch 0.4.1, Keras on TensorFlow.
-STUDY = {name: read_declaration(name).study for name in STUDIED}
-DIFFERENT = {name: read_declaration(name).study_differs for name in STUDIED}
+#: The column of the energy until the target was reached.
+ENERGY = "energy_j_to_target"
 
 
 def view(table: AccuracyComparison) -> View:
     """Returns the table and its notes as strings."""
-    return View(_title(table), grid(_columns(table), zip(table.group.rows, rows(table), strict=True)), _notes(table))
+    group, row = table.group, table.group.rows[0].cell
+    title = f"{group.workload}, size {group.size}, {group.data_words}: trained to the end, recipe {row.recipe}"
+    title += "" if "batch" in group.varying else f", batch {row.batch}"
+    return View(title, grid(_columns(table), zip(group.rows, table.rows, strict=True)), _notes(table))
 
 
 def _columns(table: AccuracyComparison) -> list[Column]:
     """Returns the columns of a trained cell, each of which is read of its row and its figures."""
     gained = find_time_speedups(table.group, target_of(table.group))
-    energy = table.frame["energy_j_to_target"].notna().any()
-    to_fp32 = (table.frame["fp32_verdict"] != "").any()
-    target = _target(table)
+    target = next((target_words(row["target"]) for row in table.rows if row["target"] is not None), "target")
+    to_fp32 = any(row["fp32_verdict"] for row in table.rows)
     columns = [
         Column("framework", lambda at: at[1]["framework"], where=(NAME,)),
         *settings(_varying(table), lambda at, name: SETTINGS[name](at[0])),
         Column("global batch", lambda at: at[0].cell.effective_batch) if has_several(table.group) else None,
         Column("seeds", lambda at: launch_count(at[1]["seeds_ok"], at[1]["seeds"])),
-        Column("epochs", lambda at: _format_number(at[1]["epochs"]), where=(MORE,)),
+        Column("epochs", lambda at: at[1]["epochs"] and f"{at[1]['epochs']:g}", where=(MORE,)),
         Column("test accuracy", lambda at: _accuracy(at[1])),
         Column(f"against {table.baseline}", lambda at: _against(at[1], "")),
         Column("against fp32", lambda at: _against(at[1], "fp32_")) if to_fp32 else None,
@@ -47,17 +48,15 @@ def _columns(table: AccuracyComparison) -> list[Column]:
         Column(f"seconds to {target}", lambda at: _count_reached(at[1], "seconds_to_target")),
         Column("than one device", lambda at: _sooner(gained.get(at[0].key))) if gained else None,
         Column("samples/s", lambda at: _spread(at[1], "samples_per_s"), where=(MORE,)),
-        Column("J to target*", lambda at: _spread(at[1], "energy_j_to_target"), where=(MORE,)) if energy else None,
+        Column("J to target*", lambda at: _spread(at[1], ENERGY), where=(MORE,)) if _has_energy(table) else None,
         Column("identity", lambda at: at[1]["identity"]),
         Column("outcome", lambda at: "; ".join(filter(None, [at[1]["outcome"], at[1]["flags"]]))),
     ]
     return [replace(each, form=TEXT) for each in columns if each]
 
 
-def rows(table: AccuracyComparison) -> list[dict[str, Any]]:
-    """Returns the columns of each cell, None for a figure that is missing."""
-    frame = table.frame.astype(object).where(table.frame.notna(), None)
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+def _has_energy(table: AccuracyComparison) -> bool:
+    return any(row[ENERGY] is not None for row in table.rows)
 
 
 def _varying(table: AccuracyComparison) -> list[str]:
@@ -75,11 +74,32 @@ def _sooner(gain: Any) -> str:
     return f"{gain.value:.2f}x{ends}{' [same global batch]' if gain.kind == STRONG else ''}"
 
 
-def _title(table: AccuracyComparison) -> str:
-    group = table.group
-    row = group.rows[0].cell
-    words = f"{group.workload}, size {group.size}, {group.data_words}: trained to the end, recipe {row.recipe}"
-    return words if "batch" in group.varying else f"{words}, batch {row.batch}"
+def _accuracy(row: Mapping[str, Any]) -> str:
+    if row["accuracy"] is None:
+        return NONE
+    low, high = row["accuracy_low"], row["accuracy_high"]
+    return f"{row['accuracy']:.4f}" + ("" if low is None else f" ({low:.4f}{DASH}{high:.4f})")
+
+
+def _against(row: Mapping[str, Any], prefix: str) -> str:
+    """Returns the verdict and the difference in percentage points."""
+    word = row[f"{prefix}verdict"]
+    return f"{word} ({100 * row[f'{prefix}difference_value']:+.2f})" if word else NONE
+
+
+def _epochs(row: Mapping[str, Any]) -> str:
+    if row["reached"] < row["seeds"]:
+        return _count_reached(row, "epochs_to_target")
+    low, middle, high = (row[f"epochs_to_target{end}"] for end in ("_min", "", "_max"))
+    return f"{middle:g}" + (f" ({low:g}{DASH}{high:g})" if low != high else "")
+
+
+def _count_reached(row: Mapping[str, Any], name: str) -> str:
+    return _spread(row, name) if row["reached"] == row["seeds"] else f"{row['reached']} of {row['seeds']} reached it"
+
+
+def _spread(row: Mapping[str, Any], name: str) -> str:
+    return spread(row[name], row[f"{name}_min"], row[f"{name}_max"])
 
 
 def _notes(table: AccuracyComparison) -> list[str]:
@@ -93,7 +113,7 @@ def _notes(table: AccuracyComparison) -> list[str]:
         f"(lowest{DASH}highest). Samples/s likewise. Identity covers the model and its plain training; a test in "
         "float64 checks that schedules act alike in all frameworks.",
     ]
-    if table.frame["energy_j_to_target"].notna().any():
+    if _has_energy(table):
         lines.append(
             "* From the first step to the end of the epoch that reached the target, with evaluation; first GPU only."
         )
@@ -103,58 +123,14 @@ def _notes(table: AccuracyComparison) -> list[str]:
             f"several; median over seeds (lowest{DASH}highest), not tested. Several devices see a larger global batch, "
             "so an epoch has fewer updates; the recipe says how the learning rate follows."
         )
-    failed = [f"{group.label(row)}: {reason}" for row in group.rows for reason in row.reasons]
-    lines += failed
+    lines += [f"{group.label(row)}: {reason}" for row in group.rows for reason in row.reasons]
     resumed = [group.label(row) for row in group.rows if any(course.resumed_at for course in training_histories(row))]
     lines += [f"Resumed from a checkpoint: {listing(resumed)}."] if resumed else []
-    if group.workload in STUDY:
+    if group.workload in STUDIED:
+        declared = read_declaration(group.workload)
         scale = "" if group.size == "full" else " Size small is a smaller network, so its accuracies are no match."
-        lines.append(f"Published in 2021 (DLBench), {STUDY[group.workload]}. {DIFFERENT[group.workload]}.{scale}")
-    machines = [machine for machine in dict.fromkeys(table.frame["machine"]) if machine]
+        lines.append(f"Published in 2021 (DLBench), {declared.study}. {declared.study_differs}.{scale}")
+    machines = list(dict.fromkeys(row["machine"] for row in table.rows if row["machine"]))
     lines.append(f"Machine: {listing(machines) or 'not recorded'}.")
     lines.append(f"Digests: data {group.data_digest[:12] or 'unknown'}, recipe {group.spec_digest[:12] or 'unknown'}.")
     return lines
-
-
-def _target(table: AccuracyComparison) -> str:
-    targets = table.frame["target"].dropna()
-    return target_words(targets.iloc[0]) if len(targets) else "target"
-
-
-def _accuracy(row: Any) -> str:
-    if row["accuracy"] is None:
-        return NONE
-    text = f"{row['accuracy']:.4f}"
-    low, high = row["accuracy_low"], row["accuracy_high"]
-    return text if low is None else f"{text} ({low:.4f}{DASH}{high:.4f})"
-
-
-def _against(row: Any, prefix: str) -> str:
-    word = row[f"{prefix}verdict"]
-    return f"{word} ({_points(row[f'{prefix}difference_value'])})" if word else NONE
-
-
-def _points(value: float) -> str:
-    """Formats a difference of accuracies in percentage points."""
-    return f"{100 * value:+.2f}"
-
-
-def _epochs(row: Any) -> str:
-    if row["reached"] < row["seeds"]:
-        return _count_reached(row, "epochs_to_target")
-    low, middle, high = (row[f"epochs_to_target{end}"] for end in ("_min", "", "_max"))
-    return f"{middle:g}" + (f" ({low:g}{DASH}{high:g})" if low != high else "")
-
-
-def _format_number(value: Any) -> str:
-    return NONE if value is None else f"{value:g}"
-
-
-def _count_reached(row: Any, name: str) -> str:
-    if row["reached"] == row["seeds"]:
-        return _spread(row, name)
-    return f"{row['reached']} of {row['seeds']} reached it"
-
-
-def _spread(row: Any, name: str) -> str:
-    return spread(row[name], row[f"{name}_min"], row[f"{name}_max"])

@@ -83,22 +83,47 @@ class TimedCell:
     devices: Devices
     best: Sequence[str]
 
-    @property
-    def figures(self) -> dict[str, float | None]:
-        """All metrics, and their bounds, by the names of their columns."""
-        return {
-            **_parts(self.samples_per_s, samples_per_s="median", samples_per_s_min="low", samples_per_s_max="high"),
-            **_parts(self.step_ms, step_ms_median="median", step_ms_q1="low", step_ms_q3="high"),
-            "train_of_compute": self.loader_efficiency,
-            **{name: getattr(self, name) for name in _OWN},
-            **self.metrics,
-        }
+    def figure(self, name: str) -> float | None:
+        """Returns a metric, or an end of its range, by the name of its column."""
+        found: float | None = _read(self, COLUMNS[name]) if name in COLUMNS else self.metrics[name]
+        return found
+
+
+#: Where a cell has what stands in a column; the metrics of a launch follow those of `SPEED`, and all others the last.
+SPEED = {
+    "launches": "launches", "launches_ok": "launches_ok",
+    "samples_per_s": "samples_per_s.median", "samples_per_s_min": "samples_per_s.low",
+    "samples_per_s_max": "samples_per_s.high",
+    "ratio": "ratio.value", "ratio_min": "ratio.low", "ratio_max": "ratio.high",
+    **{f"ratio_{name}": f"ratio.{name}"
+       for name in ("blocks", "baseline", "p", "verdict", "blocks_to_decide", "reason", "caveat")},
+    "control_ratio": "control.value", "control_min": "control.low", "control_max": "control.high",
+    "control_verdict": "control.verdict", "windows": "windows",
+    "step_ms_median": "step_ms.median", "step_ms_q1": "step_ms.low", "step_ms_q3": "step_ms.high",
+    "train_of_compute": "loader_efficiency",
+    "bottleneck": "bottleneck.kind", "bottleneck_detail": "bottleneck.detail",
+    "loading_share": "bottleneck.loading", "loading_share_low": "bottleneck.low",
+    "loading_share_high": "bottleneck.high", "advice": "advice", "symptoms": "symptoms",
+}  # fmt: skip
+OTHERS = {
+    **{name: name for name in ("first_step_s", "compile_s", "break_even_steps", "peak_memory_bytes",
+                               "peak_memory_kind", "identity")},
+    "identity_kind": "identity.kind", "identity_losses_deviation": "identity.losses",
+    "identity_updates_deviation": "identity.updates",
+    **{name: name for name in ("outcome", "reason", "flags", "batch_search", "machine")},
+    "global_batch": "devices.global_batch", "threads_per_device": "devices.threads_per_device",
+    "efficiency": "devices.efficiency.value", "efficiency_min": "devices.efficiency.low",
+    "efficiency_max": "devices.efficiency.high", "efficiency_verdict": "devices.efficiency.verdict",
+    "communication_percent": "devices.communication.share", "communication_percent_min": "devices.communication.low",
+    "communication_percent_max": "devices.communication.high", "skew": "devices.exchange.skew",
+    "allreduce_bytes_per_s": "devices.exchange.bytes_per_s", "allreduce_of_peak": "devices.allreduce_of_peak",
+}  # fmt: skip
+COLUMNS = {**SPEED, **OTHERS}
 
 
 def columns(group: Group, cell: TimedCell) -> dict[str, Any]:
-    """Returns the cell as a row of `cells.csv`."""
-    devices, figures = cell.devices, cell.figures
-    of_launches = [name for name in cell.metrics if METRICS[name].is_of_launch]
+    """Returns the cell as a row of `cells.csv`; None for a figure that is missing."""
+    of_launches = {name: value for name, value in cell.metrics.items() if METRICS[name].is_of_launch}
     return {
         "workload": group.workload,
         "size": cell.settings["size"],
@@ -106,49 +131,22 @@ def columns(group: Group, cell: TimedCell) -> dict[str, Any]:
         "cell": cell.cell,
         "framework": cell.framework,
         **{name: cell.settings[name] for name in SETTINGS if name not in ON_DEMAND},
-        "launches": cell.launches,
-        "launches_ok": cell.launches_ok,
-        **{name: figures[name] for name in ("samples_per_s", "samples_per_s_min", "samples_per_s_max")},
-        **_parts(cell.ratio, ratio="value", ratio_min="low", ratio_max="high"),
-        **{f"ratio_{name}": getattr(cell.ratio, name) for name in _OF_RATIO},
-        **_parts(cell.control, control_ratio="value", control_min="low", control_max="high"),
-        "control_verdict": cell.control.verdict if cell.control else "",
-        "windows": cell.windows,
-        **{name: figures[name] for name in ("step_ms_median", "step_ms_q1", "step_ms_q3", "train_of_compute")},
-        **_parts(cell.bottleneck, bottleneck="kind", bottleneck_detail="detail"),
-        **_parts(cell.bottleneck, loading_share="loading", loading_share_low="low", loading_share_high="high"),
-        "advice": cell.advice,
-        "symptoms": cell.symptoms,
-        **{name: cell.metrics[name] for name in of_launches},
-        **{name: figures[name] for name in _OWN},
-        "peak_memory_kind": cell.peak_memory_kind,
-        "identity": str(cell.identity or ""),
-        "identity_kind": cell.identity.kind if cell.identity else "",
-        **_parts(cell.identity, identity_losses_deviation="losses", identity_updates_deviation="updates"),
-        **{name: getattr(cell, name) for name in ("outcome", "reason", "flags", "batch_search", "machine")},
-        "global_batch": devices.global_batch,
-        "threads_per_device": devices.threads_per_device,
-        **_parts(devices.efficiency, efficiency="value", efficiency_min="low", efficiency_max="high"),
-        "efficiency_verdict": devices.efficiency.verdict if devices.efficiency else "",
-        "communication_percent": _percent(devices.communication, "share"),
-        "communication_percent_min": _percent(devices.communication, "low"),
-        "communication_percent_max": _percent(devices.communication, "high"),
-        "skew": devices.exchange.skew,
-        "allreduce_bytes_per_s": devices.exchange.bytes_per_s,
-        "allreduce_of_peak": devices.allreduce_of_peak,
+        **{name: _value(cell, name) for name in SPEED},
+        **of_launches,
+        **{name: _value(cell, name) for name in OTHERS},
         **{name: value for name, value in cell.metrics.items() if name not in of_launches},
     }
 
 
-_OF_RATIO = ("blocks", "baseline", "p", "verdict", "blocks_to_decide", "reason", "caveat")
-_OWN = ("first_step_s", "compile_s", "break_even_steps", "peak_memory_bytes")
+def _value(cell: TimedCell, name: str) -> Any:
+    value = _read(cell, COLUMNS[name])
+    if name == "identity" or name.endswith(("_verdict", "_kind")):
+        return str(value or "")
+    return 100 * value if name.startswith("communication") and value is not None else value
 
 
-def _parts(finding: object, **names: str) -> dict[str, Any]:
-    """Returns attributes of a finding by the names of their columns, None without the finding."""
-    return {column: getattr(finding, name, None) for column, name in names.items()}
-
-
-def _percent(cost: Communication | None, name: str) -> float | None:
-    share: float | None = getattr(cost, name, None)
-    return None if share is None else 100 * share
+def _read(finding: Any, path: str) -> Any:
+    """Returns an attribute of attributes, None where one of them is missing."""
+    for name in path.split("."):
+        finding = getattr(finding, name, None)
+    return finding

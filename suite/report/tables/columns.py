@@ -46,7 +46,8 @@ class Column:
     """``name`` is its name in files, and in tables too unless it has a ``header``; ``read`` its value of a row.
 
     A table writes a text as it is, a `RATIO` with its notes, and other figures in units of ``per``. ``unit`` and
-    ``meaning`` go to SCHEMA.md. A column that does not apply to a row is empty there, never zero.
+    ``meaning`` go to SCHEMA.md. A column that does not apply to a row is empty there, never zero. ``link`` returns the
+    address that a row's cell leads to, on a page.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Column:
     header: str = ""
     per: float = 1.0
     where: tuple[str, ...] = ()
+    link: Callable[[Any], str] | None = None
 
     def text(self, row: Any, notes: Notes) -> str:
         """Returns what a table shows of the row."""
@@ -66,8 +68,7 @@ class Column:
         if self.form == RATIO:
             return ratio(value, notes)
         if self.form == SPREAD:
-            ends = [figure(end / self.per) for end in (value.low, value.high) if end is not None]
-            return figure(value.value / self.per) + (_bounds(*ends) if ends else "")
+            return _ranged(lambda part: figure(part / self.per), value.value, value.low, value.high)
         return figure(value / self.per) if isinstance(value, float) else str(value)
 
 
@@ -94,7 +95,9 @@ def grid(
         frozenset((at, places[name]) for at, row in enumerate(rows) for name in best(row)),
         frozenset(at for at, column in enumerate(columns) if MORE in column.where),
         frozenset({*range(len(columns))} - kept if kept else ()),
-    )
+        {(at, places[each.name]): address for at, row in enumerate(rows) for each in columns
+         if each.link and (address := each.link(row))},
+    )  # fmt: skip
     empty = {at for at in range(len(columns)) if all(row[at] == NONE for row in texts)} if drop_empty else set()
     return made.only([at for at in range(len(columns)) if at not in empty]) if empty else made
 
@@ -121,7 +124,7 @@ def of_metric(metric: Metric, where: tuple[str, ...] = (), header: str = "") -> 
     """Returns the column of a metric of a timed cell, with its bounds if it has any."""
 
     def scaled(cell: Any, name: str) -> float | None:
-        value: float | None = cell.figures[name]
+        value: float | None = cell.figure(name)
         # The rounding hides the last digits of counters.
         return value if metric.per == 1 or value is None else round(value / metric.per, 6)
 
@@ -146,8 +149,8 @@ def bounded(ratio: Sequence[float] | None) -> str:
     """Returns ``1.52 (1.49-1.55)`` for a ratio and its bounds; empty without one."""
     if not ratio:
         return ""
-    value, low, high = (f"{each:.2f}" for each in ratio)
-    return value + _bounds(low, high)
+    value, low, high = ratio
+    return _ranged("{:.2f}".format, value, low, high)
 
 
 def launch_count(ok: int, started: int) -> str:
@@ -159,20 +162,26 @@ def shares(found: Any) -> str:
     """Returns ``92 % (90-94)`` for a ratio of 0.92 with its bounds."""
     if found is None or found.value is None:
         return NONE
-    low, high = (f"{100 * (end or 0.0):.0f}" for end in (found.low, found.high))
-    return f"{100 * found.value:.0f} %{_bounds(low, high)}"
+    return _ranged(_percent, found.value, found.low or 0.0, found.high or 0.0, " %")
 
 
 def communication(cost: Any) -> str:
     """Returns what communication costs; an interval that begins below zero begins at zero."""
     if cost is None:
         return NONE
-    ends = [f"{100 * max(0.0, end):.0f}" for end in (cost.low, cost.high) if end is not None]
-    return f"{100 * cost.share:.0f} %{_bounds(*ends) if ends else ''}"
+    low, high = (None if end is None else max(0.0, end) for end in (cost.low, cost.high))
+    return _ranged(_percent, cost.share, low, high, " %")
 
 
-def _bounds(low: str, high: str) -> str:
-    return f" ({low}{DASH}{high})" if low != high else ""
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}"
+
+
+def _ranged(write: Callable[[float], str], value: float, low: float | None, high: float | None, unit: str = "") -> str:
+    """Returns a value with its bounds, which are left out where they are missing, or look the same."""
+    if low is None or high is None or write(low) == write(high):
+        return f"{write(value)}{unit}"
+    return f"{write(value)}{unit} ({write(low)}{DASH}{write(high)})"
 
 
 def varied_settings(group: Group) -> list[str]:

@@ -99,9 +99,8 @@ def _bases(rows: Sequence[Row]) -> dict[tuple[str, str, int], Row]:
     """Returns the bases by `_of_base`. If several batches have equally many cells, the smallest counts."""
     bases: dict[tuple[str, str, int], Row] = {}
     for run in dict.fromkeys(row.run for row in rows):
-        candidates = [row for row in rows if row.run == run and row.cell.batch != AUTO]
-        counts = Counter(row.cell.batch for row in candidates)
-        plain_rows = [row for row in candidates if row.cell == _plain(row.cell)]
+        counts = Counter(row.cell.batch for row in rows if row.run == run and row.cell.batch != AUTO)
+        plain_rows = [row for row in rows if row.run == run and row.cell.batch != AUTO and row.cell == _plain(row.cell)]
         if plain_rows:
             batch = min({row.cell.batch for row in plain_rows}, key=lambda size: (-counts[size], size))
             bases |= {_of_base(row): row for row in plain_rows if row.cell.batch == batch}
@@ -114,18 +113,23 @@ def _plain(cell: Cell) -> Cell:
     return cell.but(compile=usual, precision="fp32", loader=Loader(), accumulate=1, kernel="auto", strategy="", **LATER)
 
 
+def _alike(table: Table, key: Callable[[Cell], Cell | None]) -> Iterable[list[Row]]:
+    """Returns the sets of rows of one run with the same key; rows without one are left out."""
+    sets: dict[tuple[str, Cell], list[Row]] = {}
+    for row in table.group.rows:
+        if same := key(row.cell):
+            sets.setdefault((row.run, same), []).append(row)
+    return sets.values()
+
+
 def batches(table: Table) -> list[Series]:
     """Returns throughput and peak memory against batch size, for each set of cells that differ only in the batch.
 
     A batch that a search found counts at the size found; the search's other tries have no throughput and give only
     their memory. A set needs at least two batches that were tried and one that ran.
     """
-    kind = memory_kind(table)
-    alike: dict[tuple[str, Cell], list[Row]] = {}
-    for row in table.group.rows:
-        alike.setdefault((row.run, row.cell.but(batch=AUTO)), []).append(row)
-    series = [_against_batch(rows, kind) for rows in alike.values()]
-    return [each for each in series if each]
+    sets = _alike(table, lambda cell: cell.but(batch=AUTO))
+    return list(filter(None, (_against_batch(rows, memory_kind(table)) for rows in sets)))
 
 
 def memory_kind(table: Table) -> str:
@@ -192,12 +196,8 @@ def _series_by_count(
     table: Table, count: Callable[[Cell], int], alike: Callable[[Cell], Cell | None], ceiling: bool = False
 ) -> list[Series]:
     """Returns throughput against a count of cells that are ``alike`` but for it; None for cells without one."""
-    sets: dict[tuple[str, Cell], list[Row]] = {}
-    for row in table.group.rows:
-        if row.ok and (key := alike(row.cell)):
-            sets.setdefault((row.run, key), []).append(row)
     series = []
-    for rows in sets.values():
+    for rows in ([row for row in each if row.ok] for each in _alike(table, alike)):
         rates = {count(row.cell): [rate for record in row.ok if (rate := record.samples_per_s)] for row in rows}
         ceilings = [rate for row in rows for record in row.ok if (rate := _compute_rate(record))] if ceiling else []
         if len(rates) > 1:
@@ -210,20 +210,18 @@ def _compute_rate(record: Record) -> float | None:
     return record.effective_batch / phase.step_s if phase else None
 
 
-def courses(table: Table) -> list[tuple[CompileCost, ...]]:
+def courses(table: Table) -> list[list[CompileCost]]:
     """Returns the sets of rows that differ only in the compile mode, the usual mode first."""
-    alike: dict[tuple[str, Cell], list[Row]] = {}
-    for row in table.group.rows:
-        if row.ok and all(record.first_step_s is not None for record in row.ok):
-            usual = row.cell.but(compile=USUAL_COMPILE[row.cell.framework])
-            alike.setdefault((row.run, usual), []).append(row)
+
+    def usual(cell: Cell) -> Cell:
+        return cell.but(compile=USUAL_COMPILE[cell.framework])
+
     modes = []
-    for (_, usual), rows in alike.items():
-        ordered = sorted(rows, key=lambda row: row.cell != usual)
-        if len(rows) > 1 and ordered[0].cell == usual:
-            modes.append(
-                tuple(CompileCost(row, *first_and_step_s(row), break_even_steps(row, table.group)) for row in ordered)
-            )
+    for each in _alike(table, usual):
+        rows = [row for row in each if row.ok and all(record.first_step_s is not None for record in row.ok)]
+        rows.sort(key=lambda row: row.cell != usual(row.cell))
+        if len(rows) > 1 and rows[0].cell == usual(rows[0].cell):
+            modes.append([CompileCost(row, *first_and_step_s(row), break_even_steps(row, table.group)) for row in rows])
     return modes
 
 

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from suite.analysis.bottlenecks.bottleneck import advice, bottleneck, share, symptoms
 from suite.analysis.findings import Findings
@@ -30,6 +28,9 @@ from suite.plan.measuring import MARGIN
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.tables.cells import Devices, Spread, TimedCell, columns
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: The axes whose tables also show how throughput grows with the number of devices.
 SCALED = ("framework", "devices", "strategy")
@@ -60,9 +61,16 @@ class Table:
     scalings: tuple[Scaling, ...] = ()  # of its rows with several devices
 
     @cached_property
-    def frame(self) -> pd.DataFrame:
+    def rows(self) -> list[dict[str, Any]]:
         """The cells with the columns of `cells.csv`."""
-        return _frame([columns(self.group, cell) for cell in self.cells])
+        return [columns(self.group, cell) for cell in self.cells]
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The same for pandas."""
+        from pandas import DataFrame  # which no command needs
+
+        return DataFrame(self.rows)
 
     @property
     def baseline(self) -> str:
@@ -131,20 +139,6 @@ def _leaders(
         return find_best(group, identities, value, more=metric.better == HIGHER, margin=margin)
 
     return {metric.name: frozenset(find(metric)) for metric in METRICS.values() if metric.marked}
-
-
-def cell_frame(tables: Iterable[Table]) -> pd.DataFrame:
-    """Returns the rows of all tables in one frame, as in `cells.csv`."""
-    return _frame([row for each in tables for row in each.frame.to_dict("records")])
-
-
-def _frame(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
-    """Returns a frame in which bytes stay whole numbers even if some are missing; pandas would make them floats."""
-    frame = pd.DataFrame(rows)
-    for name in frame.columns:
-        if name.endswith("_bytes"):
-            frame[name] = pd.Series([row[name] for row in rows], dtype=object)
-    return frame
 
 
 def _cell(

@@ -6,8 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-
 from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import SETTINGS
 from suite.analysis.statistics.inference import LEAST
@@ -77,14 +75,13 @@ def _with_ratio(figure: Column, table: Table, tested: bool) -> list[Column]:
     return columns
 
 
-def frame(tables: Sequence[Table]) -> pd.DataFrame | None:
-    """Returns `inference.csv`: a row for each cell that served; None where none did."""
-    rows = [
+def rows(tables: Sequence[Table]) -> list[dict[str, Any]]:
+    """Returns the rows of `inference.csv`, one for each cell that served."""
+    return [
         {"workload": table.group.workload, "size": table.group.size, **_fields(each)}
         for table in tables
         for each in table.findings.servings.values()
     ]
-    return pd.DataFrame(rows) if rows else None
 
 
 def _fields(serving: Serving) -> dict[str, Any]:

@@ -1,65 +1,76 @@
-"""The table of timed cells."""
+"""The table of timed cells: its title, columns, notes and legend. No number stands without its n."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from statistics import median
 
-from suite.analysis.rows.wording import NONE
-from suite.catalog.metrics import METRICS, Metric
+from suite.analysis.rows.blocks import UNSOUND_RELEASE, release_of, unsound, why_untested
+from suite.analysis.rows.groups import Group
+from suite.analysis.rows.wording import DASH, NONE, listing
+from suite.analysis.statistics.inference import LEAST
+from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
+from suite.analysis.statistics.sequential import is_sequential, launches_needed
+from suite.catalog.frameworks import FRAMEWORKS
+from suite.catalog.metrics import METRICS, Metric, first_gpu, monitor_metrics, number
 from suite.catalog.setting import TEXT
+from suite.plan.measuring import FIRST_LOOK, LAST_LOOK
 from suite.record.text import clean
+from suite.report.format.names import SETTING_NAMES, counts
 from suite.report.format.view import View
+from suite.report.tables import columns as made
 from suite.report.tables.cells import TimedCell
-from suite.report.tables.columns import (
-    KEPT,
-    MORE,
-    NUMBER,
-    Column,
-    Notes,
-    communication,
-    compared,
-    grid,
-    has_several,
-    launch_count,
-    of_metric,
-    settings,
-    shares,
-    varied_settings,
-)
+from suite.report.tables.columns import KEPT, MORE, NUMBER, Column, Notes, has_several
 from suite.report.tables.frame import Table
-from suite.report.tables.words import foot_lines, shown_metrics, title
 
 #: The metric whose heading names the kind of memory.
 MEMORY = "peak_memory_bytes"
 #: Headline metrics that explain a result and do not decide it.
 EXPLAIN = ("step_ms_median", "train_of_compute", "break_even_steps", "compile_s", MEMORY)
 
-LAUNCHES = Column("n", lambda cell: launch_count(cell.launches_ok, cell.launches))
+LAUNCHES = Column("n", lambda cell: made.launch_count(cell.launches_ok, cell.launches))
+
+#: What the legend says besides where there are cells of several devices.
+SEVERAL = (
+    " The best value of a column is that among rows with equally many devices. batch: the samples of each device; "
+    "global batch: those of an update, of all devices. samples/s: of all devices together. communication: the share of "
+    "a step that the exchange of gradients costs, from the same steps without it (95 % interval over launches). "
+    "efficiency: samples/s per device relative to one device with the same batch."
+)
 
 
 def view(table: Table) -> View:
     """Returns the table and its notes as strings, numbered notes last."""
-    notes, second = Notes(), [of_metric(each, (MORE,)) for each in shown_metrics(table)]
+    notes, second = Notes(), [made.of_metric(each, (MORE,)) for each in shown_metrics(table)]
     columns = [*_columns(table, notes), *second]
     if table.tested:  # ratio and verdict are seen without scrolling on a narrow screen
         modes = {(row.cell.framework, row.cell.compile) for row in table.group.rows}
         one_mode = len(modes) == len({framework for framework, _ in modes})
         kept = {"ratio", "verdict", "framework", *table.group.varying} - ({"compile"} if one_mode else set())
         columns = [replace(each, where=(*each.where, KEPT)) if each.name in kept else each for each in columns]
-    made = grid(columns, table.cells, notes, lambda cell: cell.best)
-    return View(title(table.group), made, [*foot_lines(table), *notes.lines], len(second))
+    grid = made.grid(columns, table.cells, notes, lambda cell: cell.best)
+    return View(title(table.group), grid, [*foot_lines(table), *notes.lines], len(second))
+
+
+def title(group: Group) -> str:
+    """Returns the title of a table, in one line."""
+    return f"{group.workload}, size {group.size}, {group.data_words}: {group.constant}"
 
 
 def _columns(table: Table, notes: Notes) -> list[Column]:
     """Returns the columns of the first part: the measured values and the outcome of each row."""
-    first, *others = _headlines(table)
+    # If a framework has several modes, the question is when compiling pays.
+    hidden = "compile_s" if "compile" in made.varied_settings(table.group) else "break_even_steps"
+    metrics = [each for name, each in METRICS.items() if each.headline and name != hidden]
+    first, *others = (_memory(table) if each.name == MEMORY else _headline(each) for each in metrics)
     several = of_devices(table)
     return [
         *names(table),
         *several[:1],
         LAUNCHES,
         first,
-        *compared("ratio", lambda cell: cell.ratio, table.tested, form=NUMBER),
+        *made.compared("ratio", lambda cell: cell.ratio, table.tested, form=NUMBER),
         *several[1:],
         *others,
         Column("identity", lambda cell: str(cell.identity or NONE), TEXT),
@@ -69,17 +80,18 @@ def _columns(table: Table, notes: Notes) -> list[Column]:
 
 def names(table: Table) -> list[Column]:
     """Returns the columns that identify a row."""
-    return settings(("framework", *table.group.varying), lambda cell, name: cell.settings.get(name, cell.framework))
+    shown = ("framework", *table.group.varying)
+    return made.settings(shown, lambda cell, name: cell.settings.get(name, cell.framework))
 
 
 def of_devices(table: Table) -> list[Column]:
     """Returns the columns that a table shows of several devices, the global batch first; none without such rows."""
     columns = [
         Column("global batch", lambda cell: cell.devices.global_batch),
-        Column("communication", lambda cell: communication(cell.devices.communication)),
-        Column("efficiency", lambda cell: shares(cell.devices.efficiency)),
+        Column("communication", lambda cell: made.communication(cell.devices.communication)),
+        Column("efficiency", lambda cell: made.shares(cell.devices.efficiency)),
     ]
-    return columns[: 3 if table.group.by == "devices" else 2] if has_several(table.group) else []
+    return columns[: has_several(table.group) * (3 if table.group.by == "devices" else 2)]
 
 
 def outcome(cell: TimedCell, notes: Notes | None = None) -> str:
@@ -88,26 +100,200 @@ def outcome(cell: TimedCell, notes: Notes | None = None) -> str:
     return "; ".join(filter(None, [f"{cell.outcome}{reason}", cell.flags]))
 
 
-def _headlines(table: Table) -> list[Column]:
-    """Returns the metrics of the first part. If a framework has several modes, the question is when compiling pays."""
-    hidden = "compile_s" if "compile" in varied_settings(table.group) else "break_even_steps"
-    metrics = [each for name, each in METRICS.items() if each.headline and name != hidden]
-    return [_memory(table, each) if each.name == MEMORY else _headline(each) for each in metrics]
-
-
 def _headline(metric: Metric, header: str = "") -> Column:
-    return of_metric(metric, (MORE,) if metric.name in EXPLAIN else (), header)
+    return made.of_metric(metric, (MORE,) if metric.name in EXPLAIN else (), header)
 
 
-def _memory(table: Table, metric: Metric) -> Column:
+def _memory(table: Table) -> Column:
     """Returns the column of the peak memory; its header names the kind, and each row does where kinds differ."""
     kinds = {cell.peak_memory_kind for cell in table.cells} - {""}
     if len(kinds) < 2:
-        return _headline(metric, f"{_kind(*kinds)} MiB" if kinds else "")
-    column = _headline(metric)
+        return _headline(METRICS[MEMORY], f"{_kind(*kinds)} MiB" if kinds else "")
+    column = _headline(METRICS[MEMORY])
     return replace(column, read=lambda cell: f"{column.read(cell)} {_kind(cell.peak_memory_kind)}".rstrip())
 
 
 def _kind(name: str) -> str:
     """Returns ``RSS peak`` for ``rss_peak_bytes``."""
     return clean(name).removesuffix("_bytes").replace("_", " ").replace("rss", "RSS")
+
+
+def shown_metrics(table: Table) -> list[Metric]:
+    """Returns the metrics of a table's second part: those that any of its cells has."""
+    measured = {name for cell in table.cells for name, value in cell.metrics.items() if value is not None}
+    return [each for each in monitor_metrics() if each.label and each.name in measured]
+
+
+def legend(tables: Sequence[Table]) -> str:
+    """Returns the explanation of the columns, which goes once below all tables."""
+    shown = {metric.name for table in tables for metric in shown_metrics(table)}
+    metrics = [each for each in METRICS.values() if each.headline or each.name in shown]
+    least, group = launches_needed(row for table in tables for row in table.group.rows), tables[0].group
+    base = f"the same framework and settings with the {SETTING_NAMES.get(group.by, group.by)} named under the table"
+    if group.by == "framework":
+        base = f"{tables[0].baseline} with the same settings (except the compile mode)"
+    elif group.by == "machine":
+        base = "the same cell on the machine named under the table"
+    return (
+        "*, bold: significantly the best of its column among rows of one precision and batch size; ties are "
+        "marked too. n: launches (1/3: 1 of 3 succeeded). "
+        f"ratio: samples/s relative to {base}, within blocks; median (lowest{DASH}highest), or from "
+        f"{least} blocks on the geometric mean with its corrected interval and a verdict. The interval is that of the "
+        "level at which Holm's correction over all comparisons of the run tested this one: 95 % for a single one, "
+        "more for several, so that it excludes 1 where the difference is significant after the correction. faster, "
+        "slower: the whole interval is beyond the margin. equal: it is within the margin. inconclusive: neither. "
+        "identity: largest relative deviation of the fingerprints from the median over the frameworks, or from each "
+        "other if there are two. "
+        + " ".join(f"{each.label}: {each.meaning}." for each in metrics)
+        + (SEVERAL if any(has_several(table.group) for table in tables) else "")
+    )
+
+
+def foot_lines(table: Table) -> list[str]:
+    """Returns the notes below a table: what its figures are and from how many launches."""
+    group, launched = table.group, f"{counts(table.launches, 'launch')} per cell"
+    least = launches_needed(group.rows)
+    why = f"a test needs at least {least}" if min(table.launches) < least else why_untested(*group.rows)
+    untested = f"Significance was not tested: {'; '.join(filter(None, [launched, why]))}."
+    searches = zip(group.rows, table.cells, strict=True)
+    machines = list(dict.fromkeys(cell.machine for cell in table.cells if cell.machine))
+    spec = " and ".join(digest[:12] for digest in group.spec_digest.split(" and "))
+    return [
+        *_base(table),
+        *(_tests(table, launched) if table.tested else [untested]),
+        *_choice_of_modes(group),
+        *_detectable(table),
+        *_bottlenecks(table),
+        *_energy(table),
+        *_unsound_releases(group),
+        *(f"Search for the largest batch, {group.label(row)}: {cell.batch_search}."
+          for row, cell in searches if cell.batch_search),
+        f"Machine: {listing(machines) or 'not recorded'}.",
+        f"Digests: data {group.data_digest[:12] or 'unknown'}, spec {spec or 'unknown'}.",
+    ]  # fmt: skip
+
+
+def _base(table: Table) -> Iterator[str]:
+    """Yields what the data mean, and what ratios are to."""
+    group = table.group
+    if group.data_kind != "real":
+        yield f"{group.data_words}: the speed of the steps is real, the losses and accuracies mean nothing."
+    if group.by == "machine":
+        yield f"Ratios are to the same cell on {table.baseline or 'a machine that was not recorded'}."
+    elif group.by != "framework":
+        same = ", with the same effective batch" if group.by == "accumulate" else ""
+        yield f"Ratios are within each framework, to {SETTING_NAMES.get(group.by, group.by)} {table.baseline}{same}."
+    if group.by == "devices":
+        yield (
+            "The batch of each device is the same, so more devices see a larger global batch: the same work for each "
+            "device, and another training, with fewer updates in an epoch. The tables of scaling also compare equal "
+            "global batches."
+        )
+    if group.across:
+        yield (
+            "Runs share no blocks. Ratios between runs are ratios of medians; their bounds are the extremes over all "
+            f"pairs of launches. With {LEAST} launches of each or more, Welch's t-test on the logarithms is used."
+        )
+
+
+def _tests(table: Table, launched: str) -> list[str]:
+    """Describes what was tested and how, and which rows are undecided."""
+    group = table.group
+    kinds = {
+        "group-sequential t-test on the logarithms of the ratios per block, looked at after each block from the "
+        f"{FIRST_LOOK}th to the {LAST_LOOK}th and stopped when decided, repeated confidence intervals": True,
+        "paired t-test on the logarithms of the ratios per block": False,
+    }
+    there = {is_sequential([row]) for row in group.rows if row.ok}
+    used = ["Welch's t-test on the logarithms"] if group.across else [each for each in kinds if kinds[each] in there]
+    how = " in runs that stop when decided, and in the others a ".join(used)
+    tests = {cell.ratio.tests for cell in table.cells if cell.ratio.verdict}
+    corrected = f"the {counts(tests, 'comparison')} of {'the table' if group.across else 'its run'}"
+    undecided = ((row, needed) for row in group.rows if (needed := table.ratios[row.key].blocks_to_decide))
+    return [
+        f"Test: {how}, Holm's correction over {corrected}, margin {table.margin:.1%}, {launched}.",
+        _control(table),
+        *(f"Undecided: {group.label(row)}. About {needed} launches would decide it." for row, needed in undecided),
+    ]
+
+
+def _control(table: Table) -> str:
+    """Describes the A/A control: how copies of one cell compare."""
+    results = [
+        f"{table.group.label(control.row)} {test.verdict}, {test.value:.2f} ({test.low:.2f} to {test.high:.2f})"
+        for control in table.controls
+        if (test := control.test)
+    ]
+    if not results:
+        return "Control: none, so the method was not checked on this machine."
+    sound = all(control.sound for control in table.controls)
+    meaning = "No copy differs" if sound else "A COPY DIFFERS: do not trust the verdicts of this table"
+    return f"Control (a second copy of a cell, compared with the first): {listing(results)}. {meaning}."
+
+
+def _choice_of_modes(group: Group) -> list[str]:
+    """Says that the fastest compile mode was chosen on the launches that are compared, where there are several."""
+    if group.by != "framework" or len({row.cell.framework for row in group.rows}) < 2:
+        return []
+    overstated = (
+        "The answer compares the fastest compile mode of each framework, chosen on the same launches. That overstates "
+        "its ratio: by about 1 % where modes are equally fast and launches scatter by 3 %."
+    )
+    return [overstated] if "compile" in made.varied_settings(group) else []
+
+
+def _detectable(table: Table) -> list[str]:
+    """Describes the smallest difference that the run could detect, and how many launches 5 % needs."""
+    power, figures = table.power, []
+    if not power.noise:
+        return []
+    if power.smallest:
+        ends = " to ".join("more" if end is None else f"{end:.1%}" for end in power.smallest_range)
+        figures.append(f"{power.blocks} launches detect a difference of {power.smallest:.1%} ({ends})")
+    if table.margin < DIFFERENCE:
+        needed, *ends_needed = (
+            str(each or f"more than {LAUNCHES_MOST}") for each in (power.launches, *power.launches_range)
+        )
+        figures.append(f"a difference of {DIFFERENCE:.0%} needs {needed} launches ({' to '.join(ends_needed)})")
+    low, high = power.noise.interval
+    source = "this table and its A/A control" if power.noise.of_control else "this table"
+    scatter = f"{power.noise.deviation:.1%} ({low:.1%} to {high:.1%}), from {source}"
+    words = f"Power of {POWER:.0%}: {'; '.join(figures)}. A block's ratio has a standard deviation of {scatter}."
+    return [words] if figures else []
+
+
+def _bottlenecks(table: Table) -> list[str]:
+    """Returns the bottleneck, advice and symptoms of each row; rows with the same ones share a line."""
+    cells = list(zip(map(table.group.label, table.group.rows), table.cells, strict=True))
+    rows_by_words: dict[str, list[str]] = {}
+    for label, cell in cells:
+        if cell.bottleneck.kind:
+            rows_by_words.setdefault("; ".join(filter(None, [str(cell.bottleneck), cell.advice])), []).append(label)
+    return [
+        *(f"Bottleneck: {listing(rows)}: {words}." for words, rows in rows_by_words.items()),
+        *(f"Underused: {label}: {cell.symptoms}." for label, cell in cells if cell.symptoms),
+    ]
+
+
+def _energy(table: Table) -> list[str]:
+    """Describes the source of energy figures, and the GPU's idle power."""
+    gpus = [gpu for row in table.group.rows for record in row.ok if (gpu := first_gpu(record))]
+    watts = [value for gpu in gpus if (value := number(gpu.get("idle_power_w"))) is not None]
+    polled = "mJ per sample: the GPU has no energy counter, so some rows use polled power, which is less exact."
+    measured = any(cell.metrics["energy_j_per_sample"] is not None for cell in table.cells)
+    lines = [polled] if any(gpu.get("energy_source") == "polled power" for gpu in gpus) else []
+    return lines + ([f"The energy includes the GPU's idle power, {median(watts):.0f} W."] if measured and watts else [])
+
+
+def _unsound_releases(group: Group) -> list[str]:
+    """Returns what is known to be wrong with the releases of the rows, a line for each release."""
+    wrong: dict[str, list[str]] = {}
+    for record in (record for row in group.rows for record in row.ok):
+        if defects := unsound(record):
+            name = f"{FRAMEWORKS[record.cell.framework].title} {release_of(record)}"
+            wrong[name] = [f"{each.happens} ({each.sources[0]})" for each in defects]
+    return [
+        f"{UNSOUND_RELEASE}: of some programs it is known that {name} {listing(words)}. Rows with the identity `same` "
+        "computed what the others did."
+        for name, words in wrong.items()
+    ]

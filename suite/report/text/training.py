@@ -7,7 +7,6 @@ from typing import Any
 from suite.analysis.rows.wording import listing
 from suite.analysis.statistics.accuracy import MARGIN, AccuracyComparison
 from suite.report.format.names import count, counts, framework, frameworks, number
-from suite.report.tables.accuracy import rows as accuracy_rows
 
 
 def accuracy(table: AccuracyComparison) -> str:
@@ -49,13 +48,13 @@ def short(table: AccuracyComparison) -> str:
 
 def same_as_fp32(table: AccuracyComparison) -> list[object]:
     """Returns the keys of the rows whose accuracy was shown to be that of fp32."""
-    verdicts = table.frame["fp32_verdict"]
-    return [row.key for row, verdict in zip(table.group.rows, verdicts, strict=True) if verdict == "same"]
+    rows = zip(table.group.rows, table.rows, strict=True)
+    return [row.key for row, columns in rows if columns["fp32_verdict"] == "same"]
 
 
 def _rows(table: AccuracyComparison) -> list[dict[str, Any]]:
     """Returns the rows that have an accuracy."""
-    return [row for row in accuracy_rows(table) if row["accuracy"] is not None]
+    return [row for row in table.rows if row["accuracy"] is not None]
 
 
 def _is_base(table: AccuracyComparison, row: dict[str, Any], compared: list[dict[str, Any]]) -> bool:

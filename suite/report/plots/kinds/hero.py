@@ -115,7 +115,7 @@ def _verdict(table: Table, row: Row, cell: TimedCell) -> str:
 
 def training_times(learned: AccuracyComparison) -> Panel:
     """Returns bars of the time that all epochs took, with the final accuracy and its verdict."""
-    group, frame = learned.group, learned.frame.to_dict("records")
+    group, frame = learned.group, learned.rows
     trained = [(row, each) for row, each in zip(group.rows, frame, strict=True) if training_histories(row)]
     settings = [name for name in naming.varying(group) if name != "run"]
     names = [naming.name_of(row, settings) for row, _ in trained]
@@ -178,7 +178,7 @@ def _caption(
             f"Bold: {FASTEST}" * any(panel.bold for row in grid for panel in row),
             f"Shown: usual settings, and those of the fastest cell ({n} of {count} cells)." * (n < count),
         ]
-    elif any(verdict for each in trained for verdict in each.frame["verdict"]):
+    elif any(row["verdict"] for each in trained for row in each.rows):
         same = f"and whether it is the same as {framework(trained[0].baseline)}'s within {100 * MARGIN:g} point."
         words.append(f"Accuracy: mean over seeds, {same}")
     if trained:

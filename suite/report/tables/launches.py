@@ -1,11 +1,14 @@
-"""The columns of `launches.csv`, and results/SCHEMA.md, which is made from all declared columns."""
+"""Every launch as a row: `launches.csv`, `launches.parquet` with types, and results/SCHEMA.md on all columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from sys import intern
 from typing import Any
 
+from suite.analysis.records.load import Launch
+from suite.analysis.records.machines import Machines
 from suite.analysis.rows.blocks import flags_of
 from suite.analysis.rows.wording import NONE
 from suite.analysis.statistics.inference import quartiles
@@ -28,15 +31,16 @@ FIRST = ("workload", "size", "framework", "precision", "batch")
 
 def _of_metric(name: str) -> Column:
     metric = METRICS[name]
-    return Column(name, lambda launch: metric.value(launch.record), NUMBER, metric.unit, metric.meaning)
+    return _of_record(name, metric.value, NUMBER, metric.unit, metric.meaning)
 
 
 def _of_setting(name: str) -> Column:
     setting = SETTINGS[name]
-    return Column(
-        name, lambda launch: setting.cell_value(getattr(launch.record.cell, name)),
-        setting.kind, setting.unit, setting.meaning,
-    )  # fmt: skip
+
+    def read(record: Record) -> Any:
+        return setting.cell_value(getattr(record.cell, name))
+
+    return _of_record(name, read, setting.kind, setting.unit, setting.meaning)
 
 
 def _of_record(name: str, read: Callable[[Record], Any], form: str, unit: str, meaning: str) -> Column:
@@ -47,36 +51,34 @@ def _text(facts: Mapping[str, Any], name: str, limit: int = 80) -> str:
     return intern(clean(facts.get(name, ""), limit))  # which many launches share
 
 
-def _batch(record: Record) -> int | None:
-    return record.effective_batch or None
+def _step_ms(phase: Phase) -> tuple[float, float, float]:
+    return quartiles([1e3 * seconds for seconds in phase.step_times_s])
+
+
+#: Of a phase: the end of a column's name, its value without the phase, its form, unit and meaning, and its reading.
+OF_PHASE: tuple[tuple[str, Any, str, str, str, Callable[[Record, Phase], Any]], ...] = (
+    ("samples_per_s", None, NUMBER, "samples/s", "{}: all samples divided by the total time of its windows",
+     lambda record, phase: record.effective_batch / phase.step_s),
+    ("step_ms_median", None, NUMBER, "ms", "median over the windows of the mean time per step",
+     lambda _, phase: _step_ms(phase)[1]),
+    ("step_ms_q1", None, NUMBER, "ms", "first quartile over the windows", lambda _, phase: _step_ms(phase)[0]),
+    ("step_ms_q3", None, NUMBER, "ms", "third quartile over the windows", lambda _, phase: _step_ms(phase)[2]),
+    ("windows", 0, WHOLE, "windows", "number of timed windows", lambda _, phase: len(phase.windows)),
+    ("warmup_windows", 0, WHOLE, "windows", "number of warm-up windows before them, which are not timed",
+     lambda _, phase: len(phase.warmup)),
+    ("steady", None, FLAG, "", "whether the windows were steady: their two halves agreed",
+     lambda _, phase: phase.steady),
+)  # fmt: skip
 
 
 def _of_phase(phase: str, words: str) -> list[Column]:
-    def column(
-        end: str, read: Callable[[Record, Phase], Any], form: str, unit: str, meaning: str, *, none: Any = None
-    ) -> Column:
-        def of(record: Record) -> Any:
-            return read(record, record.phases[phase]) if phase in record.phases else none
-
-        return _of_record(f"{phase}_{end}", of, form, unit, meaning)
+    def reader(read: Callable[[Record, Phase], Any], missing: Any) -> Callable[[Record], Any]:
+        return lambda record: read(record, record.phases[phase]) if phase in record.phases else missing
 
     return [
-        column("samples_per_s", lambda record, found: record.effective_batch / found.step_s, NUMBER, "samples/s",
-               f"{words}: all samples divided by the total time of its windows"),
-        column("step_ms_median", lambda _, found: _step_ms(found)[1], NUMBER, "ms",
-               "median over the windows of the mean time per step"),
-        column("step_ms_q1", lambda _, found: _step_ms(found)[0], NUMBER, "ms", "first quartile over the windows"),
-        column("step_ms_q3", lambda _, found: _step_ms(found)[2], NUMBER, "ms", "third quartile over the windows"),
-        column("windows", lambda _, found: len(found.windows), WHOLE, "windows", "number of timed windows", none=0),
-        column("warmup_windows", lambda _, found: len(found.warmup), WHOLE, "windows",
-               "number of warm-up windows before them, which are not timed", none=0),
-        column("steady", lambda _, found: found.steady, FLAG, "",
-               "whether the windows were steady: their two halves agreed"),
-    ]  # fmt: skip
-
-
-def _step_ms(phase: Phase) -> tuple[float, float, float]:
-    return quartiles([1e3 * seconds for seconds in phase.step_times_s])
+        _of_record(f"{phase}_{end}", reader(read, missing), form, unit, meaning.format(words))
+        for end, missing, form, unit, meaning, read in OF_PHASE
+    ]
 
 
 def _communication(record: Record) -> float | None:
@@ -99,10 +101,11 @@ COLUMNS: tuple[Column, ...] = (
     Column("source", lambda launch: launch.source, TEXT, "", "name of the file that held the launch"),
     _of_record("cell", lambda record: intern(record.cell.id), TEXT, "", "all settings in one readable id"),
     *map(_of_setting, FIRST),
-    _of_record("effective_batch", _batch, WHOLE, "samples",
+    _of_record("effective_batch", lambda record: record.effective_batch or None, WHOLE, "samples",
                "samples per update of all devices: batch times accumulate times devices, or what the search found"),
     *(_of_setting(name) for name in SETTINGS if name not in (*FIRST, "recipe")),
-    _of_record("global_batch", _batch, WHOLE, "samples", "another name of `effective_batch`"),
+    _of_record("global_batch", lambda record: record.effective_batch or None, WHOLE, "samples",
+               "another name of `effective_batch`"),
     _of_setting("recipe"),
     _of_record("launch", lambda record: record.block, WHOLE, "",
                "block that the launch ran in, from 0; ratios are formed within blocks"),
@@ -179,6 +182,53 @@ def column(name: str) -> Column:
     return next(exact, None) or next(each for each in FAMILIES if name.startswith(each.name))
 
 
+#: The order of the phases of a worker's start; others follow.
+PARTS = ("interpreter_s", "import_s", "data_s", "build_s", "first_batch_s")
+
+
+def fields(launch: Launch, declared: Iterable[Column]) -> dict[str, Any]:
+    """Returns the values of a launch by the names of their columns."""
+    of_families = {f"{each.name}{rest}": value for each in FAMILIES for rest, value in each.read(launch).items()}
+    return {each.name: each.read(launch) for each in declared} | of_families
+
+
+def launch_table(loaded: Iterable[Launch]) -> dict[str, list[Any]]:
+    """Returns a value per launch, failed ones included, by column; rows of them would take several times the memory."""
+    declared = columns()
+    table: dict[str, list[Any]] = {each.name: [] for each in declared}
+    launches, count = list(loaded), 0
+    machines = Machines((launch.run, launch.record) for launch in launches)
+    for count, launch in enumerate(launches, 1):
+        machine = intern(machines.name(launch.run, launch.record))
+        for name, value in (fields(launch, declared) | {"machine": machine}).items():
+            held = table.setdefault(name, [])
+            held += [None] * (count - 1 - len(held))  # launches that did not have it
+            held.append(value)
+    for values in table.values():
+        values.extend([None] * (count - len(values)))
+    order = {name: at for at, name in enumerate([*(each.name for each in declared), *(f"startup_{x}" for x in PARTS)])}
+    names = sorted(table, key=lambda name: (order.get(name, len(order)), not name.startswith("startup_"), name))
+    return {name: table[name] for name in names}
+
+
+def write_parquet(table: Mapping[str, Sequence[Any]], path: Path) -> None:
+    """Write the columns with their types, units and version. Raises `ImportError` without pyarrow."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    types = {TEXT: pa.string(), WHOLE: pa.int64(), NUMBER: pa.float64(), FLAG: pa.bool_()}
+    kinds, arrays = [], []
+    for name, values in table.items():
+        declared = column(name)
+        kind, known = types[declared.form], values
+        kinds.append(pa.field(name, kind, metadata={"unit": declared.unit, "meaning": declared.meaning}))
+        if declared.form == WHOLE:
+            known = [value if value is not None and abs(value) < 2**63 else None for value in values]
+        arrays.append(pa.array(known, kind))
+    schema = pa.schema(kinds, metadata={"suite_schema": str(SCHEMA)})
+    parquet.write_table(pa.Table.from_arrays(arrays, schema=schema), path)
+
+
 DOCUMENT = """\
 # Every launch: `launches.csv`
 
@@ -222,7 +272,7 @@ many times as fast the cell is as the one that its table compares with.
 |:--|:--|:--|
 {served}
 
-Made by `UPDATE_GOLDEN=1 pytest` from `suite/report/tables/launch_columns.py` and
+Made by `UPDATE_GOLDEN=1 pytest` from `suite/report/tables/launches.py` and
 `suite/catalog/metrics.py`.
 """
 

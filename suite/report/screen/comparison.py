@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,21 +17,59 @@ from suite.analysis.records.load import Loaded
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.runs import counts
 from suite.analysis.statistics.accuracy import AccuracyComparison, Difference
+from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.power import Power
 from suite.analysis.statistics.serving import Serving
 from suite.catalog.metrics import monitor_metrics
 from suite.record.json_schema import schema_of
 from suite.record.text import clean
-from suite.report.json.lines import ReleaseStep, Scaling, release_step, scaling
-from suite.report.tables.accuracy import rows
 from suite.report.tables.cells import Spread, TimedCell
 from suite.report.tables.frame import Table
-from suite.report.tables.words import title
+from suite.report.tables.timed import title
 from suite.report.text.answer import answer
 from suite.report.text.why import PairExplanation, explain_pairs
 
 #: Version of the format. It grows when a field is removed or changes its meaning, not when one is added.
 SCHEMA = 2
+
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingPoint:
+    """A cell of a scaling. ``efficiency`` is the speed-up per device; both are tested against 1.
+
+    An efficiency that is equal is linear within the margin.
+    """
+
+    cell: str
+    devices: int
+    global_batch: int
+    speed_up: Estimate
+    efficiency: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaling:
+    """Cells that differ in the number of devices alone, the base first.
+
+    ``kind`` is ``weak``, with the same batch on each device, or ``strong``, with the same global batch.
+    """
+
+    kind: str
+    framework: str
+    strategy: str
+    points: list[ScalingPoint]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseStep:
+    """A release of a line, with its ratios to the one before and to the oldest, which itself has none."""
+
+    cell: str
+    release: str
+    to_before: Estimate | None
+    to_oldest: Estimate | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,16 +225,14 @@ def to_json(
 ) -> str:  # fmt: skip
     """Returns the comparison as JSON, with a line break at its end."""
     found = answer(tables, learned)
-    verdicts = [card.verdict for card in found.cards]
+    cards = iter(found.cards)
     comparison = Comparison(
         sentences=found.sentences,
         machine=found.machine,
         sources=[clean(source) for source in sources],
         runs=[Run(id=each.run, launches=each.launches, planned=each.planned) for each in counts(loaded)],
-        tables=[_encode_timed(table, verdict) for table, verdict in zip(tables, verdicts, strict=False)],
-        accuracies=[
-            _encode_trained(table, verdict) for table, verdict in zip(learned, verdicts[len(tables) :], strict=True)
-        ],
+        tables=[_encode_timed(table, card.verdict) for table, card in zip(tables, cards, strict=False)],
+        accuracies=[_encode_trained(table, card.verdict) for table, card in zip(learned, cards, strict=True)],
         notes=notes,
     )
     values = msgspec.to_builtins(comparison)
@@ -207,17 +243,10 @@ def to_json(
     return msgspec.json.format(text, indent=1).decode() + "\n"
 
 
-def _encode_timed(table: Table, verdict: str) -> TimedTable:
-    return TimedTable(
-        **_head(table.group, verdict),
-        spec_digest=table.group.spec_digest,
-        by=table.group.by,
-        **{name: getattr(table, name) for name in ("baseline", "margin", "power", "cells")},
-        why=[_explanation(*each) for each in explain_pairs(table)],
-        scalings=[scaling(each) for each in table.scalings],
-        releases=[[release_step(step) for step in line] for line in table.findings.releases],
-        inference=[*table.findings.servings.values()],
-    )
+def _take(kind: type[Kind], finding: object, **others: Any) -> Kind:
+    """Returns a type of this file with the finding's attributes, besides the ``others``."""
+    names = {each.name for each in fields(kind)} - others.keys()  # type: ignore[arg-type]
+    return kind(**{name: getattr(finding, name) for name in names}, **others)
 
 
 def _head(group: Group, verdict: str) -> dict[str, Any]:
@@ -225,29 +254,37 @@ def _head(group: Group, verdict: str) -> dict[str, Any]:
     return {"title": title(group), "verdict": verdict, **{name: getattr(group, name) for name in names}}
 
 
+def _encode_timed(table: Table, verdict: str) -> TimedTable:
+    scalings = [
+        _take(Scaling, each, points=[_take(ScalingPoint, point, cell=point.row.cell.id) for point in each.points])
+        for each in table.scalings
+    ]
+    return _take(
+        TimedTable, table, **_head(table.group, verdict), spec_digest=table.group.spec_digest, by=table.group.by,
+        why=[_explanation(*each) for each in explain_pairs(table)], scalings=scalings,
+        releases=[[_take(ReleaseStep, step, cell=step.row.cell.id) for step in line]
+                  for line in table.findings.releases],
+        inference=[*table.findings.servings.values()],
+    )  # fmt: skip
+
+
 def _explanation(pair: ExplainedPair, told: PairExplanation) -> Explanation:
-    figures: dict[str, Any] = {}
-    if causes := pair.causes:
-        names = ("per", "step_s", "other_step_s", "blocks", "causes", "against")
-        figures = {name: getattr(causes, name) for name in names}
-        figures |= {"covered": causes.row.covered, "other_covered": causes.other.covered}
-    figures |= {"cell": pair.row.cell.id, "other": pair.other.cell.id}
-    return Explanation(title=told.title, verdict=told.verdict, lines=told.lines, **figures)
+    values: dict[str, Any] = {"cell": pair.row.cell.id, "other": pair.other.cell.id, **vars(told)}
+    if not (causes := pair.causes):
+        return Explanation(**values)
+    return _take(Explanation, causes, **values, covered=causes.row.covered, other_covered=causes.other.covered)
 
 
 def _encode_trained(table: AccuracyComparison, verdict: str) -> AccuracyTable:
-    return AccuracyTable(
-        **_head(table.group, verdict),
-        recipe_digest=table.group.spec_digest, baseline=table.baseline,
-        cells=[_encode_trained_cell(row) for row in rows(table)],
-    )  # fmt: skip
+    head = _head(table.group, verdict) | {"recipe_digest": table.group.spec_digest, "baseline": table.baseline}
+    return AccuracyTable(**head, cells=[_encode_trained_cell(row) for row in table.rows])
 
 
 def _encode_trained_cell(row: Mapping[str, Any]) -> TrainedCell:
     values: dict[str, Any] = {
-        each.name: _spread(row, each.name) if each.type == "Spread" else row.get(each.name) for each in _FIELDS
+        each.name: _spread(row, each.name) if each.type == "Spread" else row.get(each.name)
+        for each in fields(TrainedCell)
     }
-    values["epochs"] = None if row["epochs"] is None else int(row["epochs"])
     return TrainedCell(**values | {"to_baseline": _difference(row, ""), "to_fp32": _difference(row, "fp32_")})
 
 
@@ -256,11 +293,7 @@ def _spread(row: Mapping[str, Any], name: str) -> Spread:
 
 
 def _difference(row: Mapping[str, Any], prefix: str) -> ComparedAccuracy | None:
-    if not row[f"{prefix}verdict"]:
+    if not (verdict := row[f"{prefix}verdict"]):
         return None
     figures = {each.name: row[f"{prefix}difference_{each.name}"] for each in fields(Difference)}
-    figures["seeds"] = int(figures["seeds"])
-    return ComparedAccuracy(**figures, verdict=row[f"{prefix}verdict"])
-
-
-_FIELDS = fields(TrainedCell)
+    return ComparedAccuracy(**figures, verdict=verdict)

@@ -1,1 +1,0 @@
-"""Findings in the documented form for programs."""
