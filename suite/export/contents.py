@@ -164,7 +164,6 @@ def _windows(name: str, phase: Phase, batch: int) -> dict[str, list[Point]]:
 
 
 def _readings(source: str, metrics: Mapping[str, Any]) -> dict[str, list[Point]]:
-    """The lines that the monitor drew of the host or of a device."""
     line = plain_line(metrics.get("timeline")) or {}
     at_s, values = line.get("at_s"), line.get("values")
     if at_s is None or not isinstance(values, dict):

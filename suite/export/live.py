@@ -45,14 +45,16 @@ READINGS = {
 }
 
 
-@dataclass
-class State:
-    """What is known at the moment."""
+@dataclass(eq=False)
+class Live:
+    """An observer of a run that serves what it sees over HTTP, in a thread of its own."""
 
+    port: int
+    host: str = HOST
     run: Mapping[str, Any] = field(default_factory=dict)
     planned: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    last: dict[tuple[str, ...], float] = field(default_factory=dict)
+    last: dict[tuple[str, ...], float] = field(default_factory=dict)  # throughput of each cell's last launch
     left_s: float | None = None
     cell: Cell | None = None
     launch: int = 0
@@ -60,15 +62,6 @@ class State:
     phase: str = ""
     rates: dict[str, float] = field(default_factory=dict)
     monitor: Any = None  # a `suite.monitor.sampler.Monitor`
-
-
-@dataclass(eq=False)
-class Live:
-    """An observer of a run that serves what it sees over HTTP, in a thread of its own."""
-
-    port: int
-    host: str = HOST
-    state: State = field(default_factory=State)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _server: Any = None
 
@@ -91,35 +84,35 @@ class Live:
     def begin(self, journal: Path, run: Mapping[str, Any], planned: int, done: Sequence[Record]) -> None:
         """The run begins."""
         with self._lock:
-            self.state.run, self.state.planned = run, planned
+            self.run, self.planned = run, planned
             for record in done:
                 self._count(record)
 
     def start(self, cell: Cell, launch: int) -> None:
         """A launch begins; what was said of the one before is forgotten."""
         with self._lock:
-            self.state.cell, self.state.launch, self.state.begin_s = cell, launch, time.monotonic()
-            self.state.phase, self.state.rates, self.state.monitor = "starting", {}, None
+            self.cell, self.launch, self.begin_s = cell, launch, time.monotonic()
+            self.phase, self.rates, self.monitor = "starting", {}, None
 
     def watch(self, monitor: Any) -> None:
         """The launch has a monitor."""
         with self._lock:
-            self.state.monitor = monitor
+            self.monitor = monitor
 
     def progress(self, message: Mapping[str, Any]) -> None:
         """The worker said what it does."""
         said = str(message["progress"])
         phase = next((phase for phase in PHASES if said.startswith(phase)), "other")
         with self._lock:
-            self.state.phase = phase
+            self.phase = phase
             if (rate := message.get("samples_per_s")) is not None:
-                self.state.rates[phase] = float(rate)
+                self.rates[phase] = float(rate)
 
     def end(self, record: Record, left_s: float | None) -> None:
         """The launch has ended."""
         with self._lock:
             self._count(record)
-            self.state.left_s, self.state.cell, self.state.monitor = left_s, None, None
+            self.left_s, self.cell, self.monitor = left_s, None, None
 
     def close(self) -> list[str]:
         """Serve no more."""
@@ -144,31 +137,30 @@ class Live:
         yield from (family for family in families.values() if family.samples)
 
     def _count(self, record: Record) -> None:
-        self.state.outcomes[record.outcome.status] += 1
+        self.outcomes[record.outcome.status] += 1
         if (rate := record.samples_per_s) is not None:
-            self.state.last[_labels(record)] = rate
+            self.last[_labels(record)] = rate
 
     def _values(self) -> Iterator[tuple[str, Sequence[str], float]]:
-        state = self.state
-        run = [clean(state.run.get(name, ""), 120) for name in ("id", "matrix")]
+        run = [clean(self.run.get(name, ""), 120) for name in ("id", "matrix")]
         yield "run_info", [*run, __version__], 1.0
-        yield "launches_planned", (), float(state.planned)
+        yield "launches_planned", (), float(self.planned)
         for status in STATUSES:
-            yield "launches", [status], float(state.outcomes[status])
-        if state.left_s is not None:
-            yield "time_left_seconds", (), state.left_s
-        for labels, rate in state.last.items():
+            yield "launches", [status], float(self.outcomes[status])
+        if self.left_s is not None:
+            yield "time_left_seconds", (), self.left_s
+        for labels, rate in self.last.items():
             yield "last_samples_per_second", labels, rate
-        if state.cell is None:
+        if self.cell is None:
             return
-        labels = _labels(Record(state.cell, Outcome("ok"), state.launch))
-        yield "cell_info", [*labels, str(state.launch)], 1.0
-        yield "phase_info", [state.phase], 1.0
-        yield "launch_elapsed_seconds", (), time.monotonic() - state.begin_s
-        for phase, rate in state.rates.items():
+        labels = _labels(Record(self.cell, Outcome("ok"), self.launch))
+        yield "cell_info", [*labels, str(self.launch)], 1.0
+        yield "phase_info", [self.phase], 1.0
+        yield "launch_elapsed_seconds", (), time.monotonic() - self.begin_s
+        for phase, rate in self.rates.items():
             yield "samples_per_second", [phase], rate
-        if state.monitor:
-            yield from _readings(state.monitor)
+        if self.monitor:
+            yield from _readings(self.monitor)
 
 
 def _labels(record: Record) -> tuple[str, ...]:

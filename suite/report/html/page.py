@@ -25,7 +25,7 @@ from suite.report.format.view import LEFT, RIGHT, Grid
 from suite.report.html.document import PageTable, render
 from suite.report.html.sections import Section, sections
 from suite.report.plots import Drawing
-from suite.report.plots.style.vectors import embed
+from suite.report.plots.vectors import embed
 from suite.report.tables.columns import FLAG
 from suite.report.tables.frame import Table
 from suite.report.tables.launch_columns import column

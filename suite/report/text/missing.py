@@ -89,7 +89,6 @@ def name_workloads(workloads: Iterable[str]) -> list[str]:
 
 
 def _options_typed(typed: Mapping[str, Any]) -> list[str]:
-    """The options that chose cells and windows, as they were typed."""
     names = typed.get("matrix")
     matrices = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
     words = [word for name in matrices for word in ("--matrix", clean(name, MOST))]

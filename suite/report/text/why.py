@@ -191,7 +191,6 @@ def _bounds(low: float, high: float) -> str:
 
 
 def _sides(table: Table, pair: Pair) -> tuple[str, str]:
-    """Returns the names of both rows, by the axis that they differ along."""
     by = table.group.by
     if by == "framework":
         return framework(pair.row.cell.framework), framework(pair.other.cell.framework)

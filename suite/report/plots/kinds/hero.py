@@ -27,15 +27,13 @@ SET = tuple(name for name in SETTINGS if name not in OF_A_FRAMEWORK)
 ALL, SETS = 10, 2
 
 
-@kind(
-    "hero", "Overview: training throughput of the frameworks with verdicts, and learning curves if there are any",
-    place=0, of=COMPARISON,
-)  # fmt: skip
+@kind(0, COMPARISON)
 def hero(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) -> Chart | None:
-    """A row per workload: curves where cells of it trained to the end, then bars of throughput with their verdicts.
+    """Overview: training throughput of the frameworks with verdicts, and learning curves if there are any.
 
+    A row per workload: curves where cells of it trained to the end, then bars of throughput with their verdicts.
     Without curves two workloads stand side by side. A workload that was only trained to the end has bars of the time
-    that it took. Returns None if no launch succeeded.
+    that it took.
     """
     timed = [each for each in tables if any(record.samples_per_s for row in each.group.rows for record in row.ok)]
     trained = [each for each in learned if any(training_histories(row) for row in each.group.rows)]
@@ -57,7 +55,7 @@ def hero(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) ->
     head = " · ".join([*machines, naming.dates(rows)])
     runs = list(dict.fromkeys(row.run for row in rows))
     made = Chart(f"{capital(words)} of {who}", [head], _caption(timed, trained, grid), grid)
-    return charts.finish(made, [f"Run{'s' if len(runs) > 1 else ''} {listing(runs)}."])
+    return charts.finish(made, f"Run{'s' if len(runs) > 1 else ''} {listing(runs)}.")
 
 
 def throughputs(table: Table) -> Panel:
@@ -105,7 +103,6 @@ def _usual_modes(rows: Sequence[Row]) -> list[Row]:
 
 
 def _verdict(table: Table, row: Row, cell: TimedCell) -> str:
-    """Returns the median, and the ratio with its verdict: ``126 · 0.99x, inconclusive``."""
     ratio = cell.ratio
     words = f"{ratio.value:.2f}x, {ratio.verdict or 'not tested'}" if ratio.value else "no ratio"
     if table.base.holds(row) and ratio.value == 1:
@@ -135,8 +132,8 @@ def training_times(learned: AccuracyComparison) -> Panel:
 
 
 def _curves(table: AccuracyComparison) -> Panel:
-    chart = learning.first_epoch(table) if shows_losses(table) else learning.by_epoch(table)
-    chart = chart or learning.by_time(table)
+    chart = learning.first_epoch_loss(table) if shows_losses(table) else learning.accuracy_epochs(table)
+    chart = chart or learning.accuracy_time(table)
     assert chart  # of a table with histories
     seeds = [len(courses) for row in table.group.rows if (courses := training_histories(row))]
     title = "training loss, first epoch" if shows_losses(table) else "test accuracy"
@@ -156,7 +153,6 @@ def shows_losses(table: AccuracyComparison) -> bool:
 
 
 def _head(group: Group, n: Iterable[int], noun: str) -> str:
-    """Returns the settings that the rows of a panel share, and how many launches or seeds they have."""
     shared = [name for name in ("precision", "batch") if name not in group.varying]
     settings = [fill(naming.VALUES[name], SETTINGS[name](group.rows[0])) for name in shared]
     recipes = [f"recipe {each}" for each in dict.fromkeys(row.cell.recipe for row in group.rows) if each]
@@ -167,7 +163,6 @@ def _head(group: Group, n: Iterable[int], noun: str) -> str:
 def _caption(
     timed: Sequence[Table], trained: Sequence[AccuracyComparison], grid: Sequence[Sequence[Panel]]
 ) -> list[str]:
-    """Returns what bars, ratios and curves are."""
     words = [f"Bar: median. Whisker: lowest to highest. Dot: one {'launch' if timed else 'seed'}."]
     if timed:
         shown = [row for each in timed for row in choose_rows(each)]
@@ -192,7 +187,6 @@ def _caption(
 
 
 def _ratios(tables: Sequence[Table]) -> str:
-    """Returns what ratios are to, and what their verdicts mean."""
     first = tables[0]
     base = f"{SETTING_NAMES.get(first.group.by, first.group.by)} {first.baseline} in the same framework"
     if first.group.by == "framework":
