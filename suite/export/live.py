@@ -6,6 +6,8 @@ together when somebody asks, so that nothing happens between two scrapes.
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 import time
 from collections import Counter
@@ -13,16 +15,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from socketserver import ThreadingMixIn
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from suite import __version__
-from suite.export.contents import settings
-from suite.export.families import CELL, LIVE
-from suite.export.live_server import Server
+from suite.export.contents import CELL, LIVE, settings
 from suite.export.target import ExportError, target
 from suite.plan.cell import Cell
 from suite.record.record import ALL_PHASES, STATUSES, Outcome, Record
 from suite.record.text import clean
+
+#: How many connections are open at a time; the oldest gives way, so that slow clients keep no scrape out.
+CONNECTIONS_MOST = 16
+#: How long one connection may last, from its first byte to its last; how long to wait where none can be accepted, as
+#: where the process has no file left.
+LASTS_S, AGAIN_S = 5.0, 0.2
 
 #: Where the metrics are served unless told otherwise: nobody outside of this machine reads them.
 HOST = "127.0.0.1"
@@ -185,3 +193,64 @@ def _readings(monitor: Any) -> Iterator[tuple[str, Sequence[str], float]]:
     if len(host) == 2 and {"cpu_s"} <= host[0].values.keys() & host[1].values.keys():
         seconds = max(host[1].at_s - host[0].at_s, 1e-3)
         yield "host_cpu_cores", (), max(0.0, host[1].values["cpu_s"] - host[0].values["cpu_s"]) / seconds
+
+
+class Server(ThreadingMixIn, WSGIServer):
+    """Answers few connections, each in a thread of its own and for a few seconds, whatever its client does.
+
+    It is in the controller, so that a client who opens many or never ends must not cost the run its files.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128  # clients beyond the five of `socketserver` try again after a second
+
+    def __init__(self, host: str, port: int, application: Any) -> None:
+        self._open: dict[Any, float] = {}  # until when each may last, the oldest first
+        self._changing = threading.Lock()
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        self.address_family = family
+        super().__init__((str(address[0]), int(address[1])), _Handler)
+        self.set_app(application)
+
+    def get_request(self) -> Any:
+        """Accept a connection."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(AGAIN_S)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a connection, which may take the place of the oldest."""
+        with self._changing:
+            for oldest in list(self._open)[: len(self._open) - CONNECTIONS_MOST + 1]:
+                self._cut(oldest)
+            self._open[request] = time.monotonic() + LASTS_S
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self._changing:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Cut the connections that have lasted too long; called at least twice a second."""
+        with self._changing:
+            for request in [each for each, until_s in self._open.items() if time.monotonic() > until_s]:
+                self._cut(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a client that went away or was cut."""
+
+    def _cut(self, request: Any) -> None:
+        """Let the thread of a connection come to its end; it closes it."""
+        del self._open[request]
+        with contextlib.suppress(OSError):
+            request.shutdown(socket.SHUT_RDWR)
+
+
+class _Handler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that the library gives
+        """Say nothing."""

@@ -12,7 +12,7 @@ import pytest
 
 from suite.export import __main__ as command
 from suite.export import target as targets
-from suite.export.families import LIVE, STORED
+from suite.export.contents import LIVE, STORED
 from tests import records
 from tests.test_imports import loaded
 

@@ -115,7 +115,7 @@ def test_along_an_axis_the_answer_is_of_that_axis() -> None:
     text, bounds = of(held, "precision").sentences
     assert text == "CIFAR-100 CNN, bf16 instead of fp32 (6 launches): PyTorch 2.0x (faster), JAX 0.67x (slower)"
     assert bounds == INTERVALS
-    assert of(held, "precision").cards[0].verdict == "PyTorch 2.0x in bf16, JAX 0.67x in bf16"
+    assert of(held, "precision").cards[0].verdict == "PyTorch 2.0x (bf16), JAX 0.67x (bf16)"
 
 
 def test_a_loss_beyond_every_gain_is_told_with_it() -> None:

@@ -13,8 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from suite.export.contents import figures, identity, plain, settings, start_of, took_s
-from suite.export.families import LAUNCH, PREFIX, STORED
+from suite.export.contents import LAUNCH, PREFIX, STORED, figures, identity, plain, settings, start_of, took_s
 from suite.export.target import About, ExportError, Origin, RunFolder, write_whole, writing
 from suite.record.record import Record
 from suite.record.text import clean

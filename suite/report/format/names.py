@@ -16,18 +16,11 @@ FRAMEWORKS = {name: each.title for name, each in ALL_FRAMEWORKS.items()}
 
 WORKLOADS = {name: read_declaration(name).title for name in registry.WORKLOADS}
 
-#: Of each setting: one value in a phrase, several values with the word before them, and the plural of its name.
-PHRASES: dict[str, Sequence[str]] = {
-    "run": ("in run {}", "in runs", "runs"),
-    "machine": ("on {}", "on", "machines"),
-    **{name: SETTINGS[name].phrases for name in OF_ROWS},
-}
-
 #: What a setting is called.
 SETTING_NAMES = {name: each.title for name, each in SETTINGS.items()}
 
 #: A value of a setting as the subject of a sentence.
-SUBJECTS = {"machine": "{}", **{name: SETTINGS[name].subject for name in OF_ROWS}}
+SUBJECTS = {"run": "run {}", "machine": "{}", **{name: SETTINGS[name].subject for name in OF_ROWS}}
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -42,10 +35,9 @@ def strategy(name: str) -> str:
     return STRATEGIES.get(name, name)
 
 
-def phrase(name: str, value: str) -> str:
-    """Returns a value of a setting in a phrase, such as ``at batch 32`` or ``on one device``."""
-    words = fill(PHRASES[name][0], value)
-    return words.replace("1 device", "one device") if name == "devices" and value == "1" else words
+def name_value(setting: str, value: str) -> str:
+    """Returns a value of a setting, such as ``batch 64``."""
+    return fill(SUBJECTS[setting], value)
 
 
 def framework(name: str) -> str:

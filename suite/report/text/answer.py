@@ -20,7 +20,7 @@ from suite.analysis.statistics.control import doubtful
 from suite.analysis.statistics.fastest import FastestBySetting
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.sequential import launches_needed
-from suite.report.format.names import count, counts, framework, workload
+from suite.report.format.names import count, counts, framework, name_value, workload
 from suite.report.format.text import capital
 from suite.report.tables.accuracy import rows as accuracy_rows
 from suite.report.tables.frame import Table
@@ -121,7 +121,7 @@ def _say_fastest(contests: Sequence[FastestBySetting], where: str, unit: str = "
         start = fastest.label(f"{where}, {len(shown)} settings", ratios, unit)
         lines = [f"{start}: {fastest.card(contests, 200)}"]
     else:
-        names = [[fastest.name_value(*pair) for pair in each.settings if pair not in shared] for each in shown]
+        names = [[name_value(*pair) for pair in each.settings if pair not in shared] for each in shown]
         lines = [fastest.line(each, ", ".join([where, *of]), unit) for each, of in zip(shown, names, strict=True)]
     unranked = {framework(name): why for each in contests for name, why in each.unranked.items()}
     lines[-1] += "".join(f"; {name} is not ranked: {why}" for name, why in unranked.items())

@@ -17,8 +17,8 @@ from suite.analysis.statistics.ratios import Ratio
 from suite.analysis.statistics.speedups import Speedup
 from suite.plan.cell import REFERENCE_STRATEGY
 from suite.plan.settings.tunings import ARENAS, ARENAS_OF, KEPT, ONE_ARENA
-from suite.report.format.names import PHRASES, SETTING_NAMES, WORKLOADS, framework, phrase, strategy
-from suite.report.text.fastest import CARD, bounded, label, name_value, state
+from suite.report.format.names import SETTING_NAMES, SUBJECTS, WORKLOADS, framework, name_value, strategy
+from suite.report.text.fastest import CARD, bounded, label, state
 
 #: What a reader adds to a training of his own.
 SHELL = " ".join(f"{name}={value}" for name, value in {**KEPT, ARENAS: ONE_ARENA}.items())
@@ -74,7 +74,7 @@ def along_card(by: str, gains: Sequence[Speedup]) -> str:
     untested = not any(gain.ratio.verdict for gain in gains)
     note = f" (n = {min(gain.ratio.blocks for gain in gains)}, not tested)" if untested else ""
     words = [
-        f"{framework(name)} {_value(gain.ratio)} {phrase(gain.axis, gain.values[0])}"
+        f"{framework(name)} {_value(gain.ratio)} ({name_value(gain.axis, gain.values[0])})"
         for name, gain in differences.items()
     ]
     fitting = (", ".join(words[:n]) + note for n in range(len(words), 0, -1))
@@ -117,7 +117,7 @@ def devices(where: str, scalings: Sequence[Scaling]) -> list[str]:
         return []
     (scaling, point), *_ = points
     rows = [row for each in scalings for row in each.rows if row.cell.devices > 1]
-    varying = [name for name in PHRASES if name not in ("devices", "strategy", "compile", "run")]
+    varying = [name for name in SUBJECTS if name not in ("devices", "strategy", "compile", "run")]
     values = {name: {SETTINGS[name](each.row) for _, each in points} for name in varying}
     named = [
         f", {name_value(name, min(shown))}"
@@ -224,7 +224,7 @@ def _among(gain: Speedup, gains: Sequence[Speedup]) -> str:
     """Returns the settings that tell this gain from others of the same change in the same framework."""
     alike = [each for each in gains if (each.framework, each.axis) == (gain.framework, gain.axis)]
     alike = [each for each in alike if each.values == gain.values]
-    names = [name for name in PHRASES if name != gain.axis and len({SETTINGS[name](each.row) for each in alike}) > 1]
+    names = [name for name in SUBJECTS if name != gain.axis and len({SETTINGS[name](each.row) for each in alike}) > 1]
     if len({each.row.cell.strategy for each in alike} - {""}) < 2:  # the number of devices implies it
         names = [name for name in names if name != "strategy"]
     return "".join(f", {name_value(name, SETTINGS[name](gain.row))}" for name in names)

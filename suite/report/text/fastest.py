@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from suite.analysis.rows.wording import DASH, fill, listing
+from suite.analysis.rows.wording import DASH, listing
 from suite.analysis.statistics.fastest import ALIKE, EQUAL, PARTLY, FastestBySetting
 from suite.analysis.statistics.ratios import CLOSE, CLOSE_TO_ONE, Ratio
 from suite.plan.cell import FRAMEWORKS
-from suite.report.format.names import SUBJECTS, counts, framework, frameworks, strategy
+from suite.report.format.names import counts, framework, frameworks, strategy
 
 #: The length of a card's line.
 CARD = 80
@@ -87,11 +87,6 @@ def _name(contest: FastestBySetting, name: str) -> str:
 
 def _in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=FRAMEWORKS.index)
-
-
-def name_value(setting: str, value: str) -> str:
-    """Returns a value of a setting, such as ``batch 64``."""
-    return fill(SUBJECTS.get(setting, f"{setting} {{}}"), value)
 
 
 def label(where: str, ratios: Sequence[Ratio], unit: str) -> str:
