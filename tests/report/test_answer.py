@@ -14,7 +14,7 @@ from suite.plan.measuring import CONTROL
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Phase, Record, Window
 from suite.report.tables.frame import table
-from suite.report.text.answer import INTERVALS, MOST, Answer, answer
+from suite.report.text.answer import INTERVALS, LINES_MOST, Answer, answer
 from suite.report.text.fastest import CARD
 from tests import records
 from tests.expected import golden
@@ -59,7 +59,8 @@ def test_the_answers_of_the_published_runs() -> None:
             lines += [f"  {sentence}" for sentence in found.sentences]
             lines += [f"  [{card.title}, n = {card.launches}] {card.verdict}" for card in found.cards]
             assert (
-                len([each for each in found.sentences if "tuning known" not in each and "MALLOC" not in each]) <= MOST
+                len([each for each in found.sentences if "tuning known" not in each and "MALLOC" not in each])
+                <= LINES_MOST
             )
             assert all(len(card.verdict) <= CARD for card in found.cards)
     golden("answers.txt", "\n".join(lines) + "\n")
@@ -227,7 +228,7 @@ def test_of_many_tables_the_rest_is_counted() -> None:
         for x in steps({"pytorch": 1.0, "jax": 2.0}, workload=workload, size=size, batch=batch)
     ]
     found = of(held)
-    assert len(found.sentences) == MOST
+    assert len(found.sentences) == LINES_MOST
     assert found.sentences[-2:] == ("4 more lines are left out: see the tables", INTERVALS)
     assert len(found.cards) == 4
 

@@ -27,7 +27,7 @@ from suite.report.tables.frame import Table
 from suite.report.text import changes, fastest
 
 #: The most lines of an answer, and the most settings of a table that have a line each.
-MOST, SETTINGS_MOST = 7, 2
+LINES_MOST, SETTINGS_MOST = 7, 2
 INTERVALS = "In parentheses: 95 % intervals, corrected for all comparisons of a run"
 
 
@@ -47,7 +47,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Answer:
-    """At most `MOST` lines, a card per table in the order of the tables, and the machine in words.
+    """At most `LINES_MOST` lines, a card per table in the order of the tables, and the machine in words.
 
     Where the free switches of a CPU were measured, more lines are about them.
     """
@@ -69,7 +69,7 @@ def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) 
     findings = [*(each.findings for each in tables), *(each.findings for each in learned)]
     contests = [contest for each in findings for contest in each.contests]
     tested = any(each.tested for each in tables) or not all(each.is_untested for each in contests)
-    if len(lines) > (room := MOST - tested):
+    if len(lines) > (room := LINES_MOST - tested):
         lines = [*lines[: room - 1], f"{len(lines) - room + 1} more lines are left out: see the tables"]
     lines += changes.switches(gains)
     groups = [*(each.group for each in tables), *(each.group for each in learned)]

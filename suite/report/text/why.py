@@ -21,12 +21,12 @@ from suite.report.tables.frame import Table
 from suite.report.text.missing import name_workloads
 
 #: The way to a profile, where there is none.
-RECORD = "pytest suite --profile --benchmark-save"
+PROFILE_COMMAND = "pytest suite --profile --benchmark-save"
 
 #: Calls that differ by this factor are told.
-MANY = 3.0
+CALLS_FACTOR = 3.0
 #: An operation with this share of its category is most of it.
-MOST = 0.5
+MAIN_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def no_profile(tables: Iterable[Table], spell: Callable[[str], str] = str) -> st
 
 
 def _record(rows: Iterable[Row]) -> str:
-    return " ".join([RECORD, *map(shlex.quote, name_workloads(row.cell.workload for row in rows))])
+    return " ".join([PROFILE_COMMAND, *map(shlex.quote, name_workloads(row.cell.workload for row in rows))])
 
 
 def _explain_pair(table: Table, pair: Pair) -> PairExplanation:
@@ -139,10 +139,10 @@ def _cause(cause: Cause) -> str:
     text = f"{cause.category}: {figure(1e3 * cause.seconds)} ms against {figure(1e3 * cause.other_seconds)} ms, {share}"
     notes = []
     many, few = max(cause.calls), min(cause.calls)
-    if few and many >= MANY * few:
+    if few and many >= CALLS_FACTOR * few:
         notes.append(f"{cause.calls[0]:,.0f} calls against {cause.calls[1]:,.0f}")
     if cause.operation:
-        part = "most of it in" if cause.operation_share >= MOST else "the largest part is"
+        part = "most of it in" if cause.operation_share >= MAIN_SHARE else "the largest part is"
         notes.append(f"{part} {middle(cause.operation, 48)}")
     if cause.p is not None and cause.low is not None and cause.high is not None:
         low, high = (f"{'+' if end > 0 else ''}{figure(1e3 * end)}" for end in (cause.low, cause.high))

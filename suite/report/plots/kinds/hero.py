@@ -72,11 +72,10 @@ def throughputs(table: Table) -> Panel:
 
 
 def choose_rows(table: Table) -> list[Row]:
-    """Returns all rows, since they are what the run varied; of many, those of the most usual set of settings and of the
-    set that holds the fastest row.
+    """Returns all rows; of many, those of the most usual set of settings and of the set that holds the fastest row.
 
-    Of many, ratios between frameworks are shown for the usual compile mode of each, and for the fastest row. Along an
-    axis, all of its values are shown.
+    Of such a set, ratios between frameworks are shown for the usual compile mode of each, and for the fastest row.
+    Along an axis, all of its values are shown.
     """
     rows = [row for row in table.group.rows if any(record.samples_per_s for record in row.ok)]
     if len(rows) <= ALL:
@@ -85,13 +84,11 @@ def choose_rows(table: Table) -> list[Row]:
     for row in rows:
         sets.setdefault(tuple(SETTINGS[name](row) for name in SET if name != table.group.by), []).append(row)
     fastest = max(rows, key=lambda row: median(record.samples_per_s or 0.0 for record in row.ok))
-    kept = list(sets.values())
-    if len(kept) > SETS:  # in their order the usual settings come first
-        usual = max(kept, key=lambda each: (len({row.cell.framework for row in each}), len(each)))
-        kept = [each for each in kept if each is usual or fastest in each]
-    if table.group.by != "framework":
-        return [row for each in kept for row in each]
-    return [row for each in kept for row in each if row is fastest or row in _usual_modes(each)]
+    usual = max(sets.values(), key=lambda each: (len({row.cell.framework for row in each}), len(each)))
+    kept = [each for each in sets.values() if len(sets) <= SETS or each is usual or fastest in each]
+    if table.group.by == "framework":
+        kept = [[row for row in each if row is fastest or row in _usual_modes(each)] for each in kept]
+    return [row for each in kept for row in each]
 
 
 def _usual_modes(rows: Sequence[Row]) -> list[Row]:
@@ -191,9 +188,9 @@ def _ratios(tables: Sequence[Table]) -> str:
     base = f"{SETTING_NAMES.get(first.group.by, first.group.by)} {first.baseline} in the same framework"
     if first.group.by == "framework":
         base = f"{framework(first.baseline)} with the same settings"
-    means = (
-        f"Faster, slower: the whole corrected interval is beyond the margin of {first.margin:.0%}; equal: within it; "
-        "else inconclusive."
+    if not any(each.tested for each in tables):
+        return f"x: ratio to {base}. With fewer than {LEAST} launches nothing is tested."
+    return (
+        f"x: ratio to {base}. Faster, slower: the whole corrected interval is beyond the margin of {first.margin:.0%}; "
+        "equal: within it; else inconclusive."
     )
-    untested = f"With fewer than {LEAST} launches nothing is tested."
-    return f"x: ratio to {base}. {means if any(each.tested for each in tables) else untested}"
