@@ -1,6 +1,6 @@
 """Generates `training-suite.json`, the Grafana dashboard of a run: ``python dashboards/generate.py``.
 
-Needs the extra ``reach-test``. The metrics are those of `suite.export.families`; a test holds that every query is
+Needs the extra ``reach-test``. The metrics are those of `suite.export.contents`; a test holds that every query is
 answered, and that the file is what this script makes.
 """
 
@@ -18,7 +18,7 @@ from grafana_foundation_sdk.models.common import (
 )
 from grafana_foundation_sdk.models.dashboard import DashboardCursorSync, DataSourceRef
 
-from suite.export.families import PREFIX
+from suite.export.contents import PREFIX
 
 FILE = Path(__file__).with_name("training-suite.json")
 SOURCE = DataSourceRef(type_val="prometheus", uid="${source}")

@@ -28,8 +28,7 @@ class Setting:
     given. ``pattern`` matches further values.
 
     Words: ``title`` is its name in a sentence, ``words`` a value on its own, ``subject`` a value as the subject of a
-    sentence, ``short`` a value in an id and in the label of a row. ``phrases`` are a value in a sentence, the words
-    before several values, and the plural of the title.
+    sentence, ``short`` a value in an id and in the label of a row.
 
     Order: ids have settings by ``id_place``, and rows are sorted by ``sort_place``; of one place as declared.
 
@@ -55,7 +54,6 @@ class Setting:
     words: str = ""
     subject: str = ""
     short: str = ""
-    phrases: tuple[str, ...] = ()
     id_place: int = 0
     sort_place: int = 5
     is_always_named: bool = False
@@ -74,13 +72,11 @@ class Setting:
 
     def __post_init__(self) -> None:
         words = self.words or f"{self.name} {{}}"
-        phrases = (f"with {words}", f"with {self.name}", f"values of {self.name}")
         unset = {
             "title": self.name,
             "words": words,
             "subject": words,
             "short": words if self.is_switch else "{}",
-            "phrases": phrases if self.is_switch else (f"with {words}", f"with {self.name}s", f"{self.name}s"),
         }
         for name, value in unset.items():
             object.__setattr__(self, name, getattr(self, name) or value)

@@ -64,14 +64,14 @@ _ALL = (
     ),
     Setting(
         name="precision", default="fp32", choices=tuple(PRECISIONS), help=f"{_some(PRECISIONS)} (default: fp32)",
-        meaning="number format", words="{}", phrases=("in {}", "in", "precisions"), sort_place=1, is_always_named=True,
+        meaning="number format", words="{}", sort_place=1, is_always_named=True,
         search=(",".join(default_precisions(gpu=False)), ",".join(default_precisions(gpu=True))),
     ),
     Count(
         name="batch", default=32, counts="a number of samples, or auto", is_found=True, example_counts="32,64",
         help="samples per step, such as 32,64; auto searches for the largest batch that fits", unit="samples",
         meaning="samples per step; empty if the largest batch that fits was searched for", title="batch size",
-        short="b{}", phrases=("at batch {}", "at batch", "batch sizes"), sort_place=2, is_always_named=True,
+        short="b{}", sort_place=2, is_always_named=True,
         starts_at_default=False, saves_memory=True, search=("32,64,128", "128,512,2048"),
     ),
     Setting(
@@ -79,7 +79,7 @@ _ALL = (
         help=f"{_some(('usual', *COMPILES))}. Each framework takes those that it has "
         f"({_each({name: [*each.compiles] for name, each in FRAMEWORKS.items()})}); a framework that has none of them "
         f"is reported as unsupported (default: usual, which is {_USUAL_MODES})",
-        words="{}", subject="compile mode {}", phrases=("in mode {}", "in modes", "compile modes"), sort_place=8,
+        words="{}", subject="compile mode {}", sort_place=8,
         is_always_named=True, search=("usual,compile", "usual,compile,max"),
     ),
     Loaders(
@@ -92,13 +92,12 @@ _ALL = (
         name="size", default="full", choices=SIZES, id_place=3, sort_place=0, is_choice=False,
         help="of the workloads: full, small (for slow CPUs; another workload, which is never compared with full)",
         meaning="`full`, or `small`, a smaller network that is a workload of its own",
-        phrases=("at size {}", "at sizes", "sizes"),
     ),
     Count(
         name="accumulate", default=1, counts="a number of batches per update, at least 1", example_counts="1,4",
         help="batches per update, such as 1,4 (default: 1)", meaning="batches per update", unit="batches",
         title="accumulation", words="accumulating {}", subject="accumulating {} batches", short="a{}", sort_place=3,
-        phrases=("when accumulating {}", "when accumulating", "accumulation counts"), saves_memory=True,
+        saves_memory=True,
     ),
     Setting(
         name="kernel", default="auto", choices=KERNELS, help=f"of the LSTM or the attention, {_some(KERNELS)} "
@@ -113,7 +112,7 @@ _ALL = (
         help="of this machine that train one model together, such as 1,2: GPUs, or on a CPU processes that share its "
         "cores; --batch is that of each (default: 1)",
         meaning="devices that trained one model together; `batch` is that of each", title="number of devices",
-        words="{} devices", short="d{}", phrases=("on {} devices", "with device counts", "device counts"), id_place=1,
+        words="{} devices", short="d{}", id_place=1,
         sort_place=6, is_later=True, is_choice=False,
     ),
     Setting(
@@ -122,7 +121,6 @@ _ALL = (
         f"those that it has; {' and '.join(NOT_MEASURED)} is reported as unsupported (default: usual, which is "
         f"{', '.join(_USUAL_STRATEGIES)})",
         meaning="how several devices trained together; empty for one",
-        phrases=("with strategy {}", "with strategies", "strategies"),
     ),
     Setting(
         name="checkpointing", default="off", choices=("off", "on"), is_later=True, saves_memory=True,
@@ -154,14 +152,13 @@ _ALL = (
         name="threads", default=0, counts="a number of threads, or auto", is_found=True, is_later=True,
         help="that compute on a CPU, such as 1,2,4; auto leaves them to the framework (default: auto)", unit="threads",
         meaning="threads that computed on a CPU; empty where the framework chose", title="number of threads",
-        words="{} threads", short="t{}", phrases=("with {} threads", "with thread counts", "thread counts"),
+        words="{} threads", short="t{}",
     ),
     Count(
         name="cores", default=0, counts="a number of cores, or auto", is_found=True, is_later=True, unit="cores",
         help="of a CPU that each device may use, such as 1,2; auto gives one device all, and several their share "
         "(default: auto)", meaning="cores of a CPU that each device was given; empty for all, or their share",
         title="number of cores", words="{} cores", short="c{}",
-        phrases=("on {} cores", "with core counts", "core counts"),
     ),
     Setting(
         name="bind", default="", choices=BINDINGS, is_later=True, title="placement on cores", words="{}", left_open="",
@@ -169,12 +166,11 @@ _ALL = (
         "one of each core, over all sockets, and the others only if --cores asks for more; usual leaves it to the "
         "system, or takes cores by their numbers (default: usual)", subject="{} cores",
         meaning="how the cores of a CPU were chosen; empty where they were not",
-        phrases=("on {} cores", "on", "placements on cores"),
     ),
     Setting(
         name="layout", default=LAYOUTS[0], choices=LAYOUTS, is_later=True, title="memory layout", words="{}",
         help=f"of images in memory, {_some(LAYOUTS)}; unsupported where the framework chooses (default: {LAYOUTS[0]})",
-        meaning="layout of images in memory", subject="{} memory", phrases=("in {} memory", "in memory", "layouts"),
+        meaning="layout of images in memory", subject="{} memory",
     ),
     Releases(
         name="release", pattern=VERSION, is_of_framework=True, is_later=True, starts_at_default=False, left_open="",
@@ -182,7 +178,7 @@ _ALL = (
         "built once; may be repeated. installed stands for the usual environment. Without --framework, the frameworks "
         "that are named here are measured (default: installed)",
         meaning="release of the framework that was asked for; empty for the environment that is installed",
-        words="release {}", subject="release {}", short="{}", phrases=("in release {}", "in releases", "releases"),
+        words="release {}", subject="release {}", short="{}",
         id_place=5, sort_place=10,
     ),
 )  # fmt: skip

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     try:
         chosen = target(options.target)
-        place = chosen.place(options.to)
+        place = abouts()[options.target].place(options.to)
         paths, notes = find(options.run, options.storage)
         with waiting("reading the launches"):
             loaded = load(paths, whole=True)
@@ -67,7 +67,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _export(chosen: Target, place: str, origin: Origin, launches: Sequence[Launch], files: Sequence[Path]) -> str:
-    """Export one run; returns the line that says what was added and where it is."""
     added = 0
     with waiting(f"sending {len(launches)} launches") as describe:
         session = chosen.begin(place, origin)
@@ -87,7 +86,6 @@ def _by_run(loaded: Loaded) -> Iterator[tuple[str, list[Launch]]]:
 
 
 def _reports(paths: Sequence[Path]) -> list[Path]:
-    """The folder that `suite.compare` wrote of the run, if there is one run and a report of it."""
     folder = RESULTS / paths[0].stem
     return [folder] if len(paths) == 1 and (folder / REPORT).is_file() else []
 

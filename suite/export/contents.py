@@ -1,6 +1,7 @@
 """What is exported of a launch, the same for all targets: its settings, its facts, its figures and its curves.
 
-Names come from a record, which may be a stranger's. `plain` makes them safe for every target.
+Names come from a record, which may be a stranger's. `plain` makes them safe for every target. `LIVE` and `STORED` are
+the metrics of Prometheus, which dashboards and tests read too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from datetime import datetime
 from itertools import accumulate
 from typing import Any
 
+from suite.catalog.settings import SETTINGS
 from suite.record.record import Phase, Record
 from suite.record.saved import decode_line as plain_line
 from suite.record.text import clean
@@ -165,7 +167,6 @@ def _windows(name: str, phase: Phase, batch: int) -> dict[str, list[Point]]:
 
 
 def _readings(source: str, metrics: Mapping[str, Any]) -> dict[str, list[Point]]:
-    """The lines that the monitor drew of the host or of a device."""
     line = plain_line(metrics.get("timeline")) or {}
     at_s, values = line.get("at_s"), line.get("values")
     if at_s is None or not isinstance(values, dict):
@@ -199,3 +200,64 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 def _number(value: Any) -> float | None:
     usable = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if usable else None
+
+
+PREFIX = "training_suite_"
+
+#: The settings of a cell, as labels.
+CELL = tuple(SETTINGS)
+LAUNCH = ("run", *CELL, "launch")
+GPU = ("gpu", "name")
+
+
+@dataclass(frozen=True)
+class Family:
+    """One metric, without the prefix of its name."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+    counter: bool = False
+
+    @property
+    def series(self) -> str:
+        """The name under which Prometheus finds its values."""
+        return f"{PREFIX}{self.name}{'_total' if self.counter else ''}"
+
+    def made(self, core: Any) -> Any:
+        """An empty family of `prometheus_client`, given its module ``core``."""
+        kind = core.CounterMetricFamily if self.counter else core.GaugeMetricFamily
+        return kind(f"{PREFIX}{self.name}", self.help, labels=self.labels)
+
+
+#: What `pytest suite --metrics-port` serves while a run goes on.
+LIVE = (
+    Family("run_info", "The run that goes on; its value is always 1", ("run", "matrix", "suite")),
+    Family("launches_planned", "Launches of the run"),
+    Family("launches", "Launches that have ended, by outcome", ("outcome",), counter=True),
+    Family("time_left_seconds", "Estimate of the time until the run ends; absent until there is one"),
+    Family("cell_info", "The launch that goes on; its value is always 1", ("id", *CELL, "launch")),
+    Family("phase_info", "What its worker does; its value is always 1", ("phase",)),
+    Family("launch_elapsed_seconds", "Time since the launch began"),
+    Family("samples_per_second", "Throughput that the worker reported last, by phase", ("phase",)),
+    Family("last_samples_per_second", "Training throughput of the last launch of each cell", ("id", *CELL)),
+    Family("gpu_utilization_ratio", "Share of time in which a kernel ran, 0 to 1", GPU),
+    Family("gpu_power_watts", "Power drawn", GPU),
+    Family("gpu_memory_used_bytes", "Memory in use, of all processes", GPU),
+    Family("gpu_temperature_celsius", "Temperature of the GPU", GPU),
+    Family("gpu_sm_clock_hertz", "Clock of the streaming multiprocessors", GPU),
+    Family("host_cpu_cores", "Cores that the worker and its children use"),
+    Family("host_memory_bytes", "Resident memory of the worker and its children"),
+)
+
+#: What `python -m suite.export prometheus` writes of each launch.
+STORED = (
+    Family("launch_samples_per_second", "Throughput of a launch, by phase", (*LAUNCH, "phase")),
+    Family("launch_step_seconds", "Mean time of a step, by phase", (*LAUNCH, "phase")),
+    Family("launch_compile_seconds", "Time to compile", LAUNCH),
+    Family("launch_first_step_seconds", "Time of the first step", LAUNCH),
+    Family("launch_memory_bytes", "Memory, by kind", (*LAUNCH, "kind")),
+    Family("launch_energy_joules_per_sample", "Energy of a GPU for a sample", (*LAUNCH, "gpu")),
+    Family("launch_test_accuracy", "Test accuracy after the last epoch, 0 to 1", LAUNCH),
+    Family("launch_outcome_info", "How the launch ended; its value is always 1", (*LAUNCH, "outcome", "flags")),
+)

@@ -1,9 +1,11 @@
-"""What every target has in common: its functions, its library, and the errors that end in one line."""
+"""What every target has in common: its functions, its place, its library, and the errors that end in one line."""
 
 from __future__ import annotations
 
+import os
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,6 +16,8 @@ from framework_training_suite import CommandError
 from suite.catalog.suggest import unknown
 from suite.export import targets
 from suite.record.record import Record
+from suite.record.scratch import scratch
+from suite.record.text import clean
 
 #: Where metrics of a run are served, unless the command line says otherwise.
 HOST = "127.0.0.1"
@@ -34,9 +38,6 @@ class Origin:
 class Target(Protocol):
     """The functions of a target, in this order in each of the files; ``session`` is what `begin` returned."""
 
-    def place(self, given: str | None) -> str:
-        """Where launches go: what was given, or the default. Raises `ExportError` for a place that cannot be one."""
-
     def begin(self, place: str, origin: Origin) -> Any:
         """Open the place for a run, once. Raises `ExportError`."""
 
@@ -50,19 +51,34 @@ class Target(Protocol):
         """Close the session, and return one line that says where the launches are and how to look at them."""
 
 
+def require_folder(place: str) -> str:
+    """The place, which is a folder or not there yet. Raises `ExportError`."""
+    if Path(place).exists() and not Path(place).is_dir():
+        raise ExportError(f"{clean(place)} is a file; give a folder with --to")
+    return place
+
+
 @dataclass(frozen=True)
 class About:
     """What a target's file says of it, as ``ABOUT``. ``takes`` is its line in a list, ``to`` the help of ``--to``.
 
-    ``library`` is the module that it needs, and ``extra`` that of this project which installs it; with ``follows``,
-    `pytest suite --track` sends to it while a run goes on.
+    ``library`` is the module that it needs, and ``extra`` that of this project which installs it. Without ``--to``, the
+    place is that of the ``variable`` of the environment, else ``default``; ``check`` returns it, or raises
+    `ExportError` for what cannot be one. With ``follows``, `pytest suite --track` sends to it while a run goes on.
     """
 
     takes: str
     to: str
     library: str
     extra: str
+    default: str
+    variable: str = ""
+    check: Callable[[str], str] = require_folder
     follows: bool = True
+
+    def place(self, given: str | None) -> str:
+        """Where launches go. Raises `ExportError`."""
+        return self.check(given or os.environ.get(self.variable) or self.default)
 
 
 def abouts() -> dict[str, About]:
@@ -85,3 +101,35 @@ def target(name: str) -> Target:
 
 def _module(name: str) -> Any:
     return import_module(f"{targets.__name__}.{name}")
+
+
+@dataclass
+class RunFolder:
+    """The session of a target that writes files: the folder, and the id of the run."""
+
+    path: Path
+    run: str
+
+
+@contextmanager
+def writing(path: object, library: str = "") -> Iterator[None]:
+    """Turn a file system that refuses to be written, and any error of a ``library``, into one line."""
+    try:
+        yield
+    except ExportError:
+        raise
+    except OSError as error:
+        raise ExportError(f"cannot write {clean(path)}: {error.strerror or error}; give a folder with --to") from None
+    except Exception as error:
+        if not library:
+            raise
+        raise ExportError(f"{library} failed in {clean(path)}: {clean(error, 200) or type(error).__name__}") from None
+
+
+def write_whole(file: Path, content: bytes) -> None:
+    """Write the file, in place of one of this name, at once; a kill leaves the old one. Raises `ExportError`."""
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with scratch(file.parent, ".partial-") as folder:
+            (folder / "whole").write_bytes(content)
+            (folder / "whole").replace(file)

@@ -1,17 +1,147 @@
-"""Is the machine busy before the first launch that counts? By the CPU time that other processes and its host take."""
+"""What others take of the CPU: before the first launch that counts, and while a worker trains, with their names.
+
+Names are read in the parent, and only while other processes use much: a look at all processes of a machine takes
+about 20 us for each.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from suite.monitor.host import Host, read_others
-from suite.monitor.others import find_users, name_busiest, read_times
-from suite.record.disturbance import OTHERS_MOST, name_processes
-from suite.record.parts.environment import own_cores
+from suite.monitor.timeline import Sample, Span, cut
+from suite.record.disturbance import NAME_MOST, NAMES_MOST, OTHERS_MOST, STALLS, TAKES, name_processes
+from suite.record.parts.environment import core_limit, own_cores, redact
+from suite.record.text import clean
+
+#: Where Linux shows processes.
+PROC = Path("/proc")
+#: Between two looks at all processes, at least, and the share of a core that they take, at most.
+LOOK_EVERY_S, LOOK_CORES_MOST = 2.0, 0.005
+#: A launch that used a larger share of a quota is throttled by its own threads.
+OWN_MOST = 0.9
+#: A process that used fewer cores is not named.
+NAMED_LEAST_CORES = 0.05
+
+#: The counter that each share of a record is the growth of, by the share's name.
+COUNTED = {name: f"{name.removesuffix('_share')}_s" for name in (*TAKES, *STALLS)} | {"others_share": "other_cpu_s"}
+
+#: CPU seconds by process id and start, and the name of each.
+Times = Mapping[tuple[int, int], tuple[str, float]]
+
+
+class Others:
+    """Watches who else uses the CPU, on so many ``cores``."""
+
+    def __init__(self, cores: int) -> None:
+        self._cores = cores
+        self._last: tuple[float, Times] | None = None
+        self._pause_s = LOOK_EVERY_S
+        self._used: list[tuple[Span, Mapping[str, float]]] = []  # CPU seconds by name, of the largest
+
+    def watch(self, samples: Sequence[Sample], ours: Collection[int]) -> None:
+        """Look at all processes but ``ours`` if others used much since the sample before the last."""
+        if len(samples) < 2 or _grown(samples[-2:], "other_cpu_s") <= OTHERS_MOST * self._cores:
+            self._last = None
+            return
+        now_s = samples[-1].at_s
+        if self._last and now_s - self._last[0] < self._pause_s:
+            return
+        begin_s = time.thread_time()
+        times = read_times()
+        self._pause_s = max(LOOK_EVERY_S, (time.thread_time() - begin_s) / LOOK_CORES_MOST)
+        if self._last:
+            used = find_users(self._last[1], times, ours)
+            largest = sorted(used, key=lambda name: -used[name])[: 2 * NAMES_MOST]
+            self._used.append((Span(self._last[0], now_s), {name: used[name] for name in largest}))
+        self._last = now_s, times
+
+    def describe(self, samples: Sequence[Sample], span: Span) -> dict[str, Any]:
+        """What a record holds of disturbances: shares of the cores and of the time of the span, and names.
+
+        A counter that was not read has no share.
+        """
+        within = cut(samples, [span])
+        shares: dict[str, Any] = {}
+        for name, counter in COUNTED.items():
+            if sum(counter in sample.values for sample in within) > 1:
+                whole = self._cores if name in TAKES else 1
+                shares[name] = round(min(1.0, max(0.0, _grown(within, counter) / whole)), 4)
+        limit = core_limit()
+        if limit and _grown(within, "cpu_s") > OWN_MOST * limit:
+            shares.pop("throttled_share", None)  # by what the launch itself asked for
+        if shares.get("others_share", 0.0) > OTHERS_MOST:
+            used: dict[str, float] = defaultdict(float)
+            for part, by_name in self._used:
+                share = span.share(part.begin_s, part.end_s)
+                for name, cpu_s in by_name.items():
+                    used[name] += share * cpu_s
+            shares["processes"] = name_busiest(used, span.seconds)
+        return shares
+
+
+def taken_cores(samples: Sequence[Sample], span: Span) -> float:
+    """Cores that other processes and the host of a virtual machine took, on average over the span."""
+    within = cut(samples, [span])
+    return sum(_grown(within, counter) for counter in ("other_cpu_s", "steal_s"))
+
+
+def _grown(samples: Sequence[Sample], counter: str) -> float:
+    """The growth of a counter per second; zero where it was not read twice.
+
+    Two counters are read one after the other, so that their difference may go back a little.
+    """
+    read = [sample for sample in samples if counter in sample.values]
+    if len(read) < 2:
+        return 0.0
+    return (read[-1].values[counter] - read[0].values[counter]) / (read[-1].at_s - read[0].at_s)
+
+
+def read_times() -> Times:
+    """The CPU time of every process so far, those of the kernel included; empty where the system does not tell."""
+    times: dict[tuple[int, int], tuple[str, float]] = {}
+    ticks_per_s = os.sysconf("SC_CLK_TCK")
+    with contextlib.suppress(OSError), os.scandir(PROC) as entries:
+        for entry in entries:
+            if entry.name.isdecimal():
+                with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended, or is hidden
+                    with open(f"{entry.path}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - half as long as Path's
+                        stat = file.read()
+                    # A name may hold anything, brackets too. Fields after it: proc_pid_stat(5), from the third on.
+                    before, _, after = stat.rpartition(b")")
+                    fields = after.split()
+                    name = before.partition(b"(")[2].decode(errors="replace")
+                    cpu_s = (int(fields[11]) + int(fields[12])) / ticks_per_s
+                    times[int(entry.name), int(fields[19])] = name, cpu_s
+    return times
+
+
+def find_users(before: Times, after: Times, ours: Collection[int]) -> dict[str, float]:
+    """CPU seconds between two readings by the name of a process; processes of one name count together."""
+    used: dict[str, float] = defaultdict(float)
+    for process, (name, cpu_s) in after.items():
+        if process[0] not in ours and (grown := cpu_s - before.get(process, ("", 0.0))[1]) > 0:
+            used[name] += grown
+    return used
+
+
+def name_busiest(used: Mapping[str, float], over_s: float) -> list[str]:
+    """The names of those that used most, without a path, a user or a host."""
+    busy = sorted((name for name in used if used[name] > NAMED_LEAST_CORES * over_s), key=lambda name: -used[name])
+    return [name for name in dict.fromkeys(map(_public, busy)) if name][:NAMES_MOST]
+
+
+def _public(name: str) -> str:
+    """The first part of a kernel thread's name, such as ``kworker/0:1``, and the last of a path."""
+    return clean(redact(name.rpartition("/")[2] if name.startswith("/") else name.partition("/")[0]), NAME_MOST)
+
 
 #: CPU time is counted in steps of 10 ms, so one second measures a core to 1 %.
 OVER_S = 1.0

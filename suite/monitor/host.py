@@ -1,4 +1,8 @@
-"""Host metrics: what the worker's process tree uses of the machine, and what everything else uses."""
+"""Host metrics: what the worker's process tree uses of the machine, what everything else uses, and what stalls tasks.
+
+Sources of pressure and of throttling by a quota of CPU time: Linux kernel documentation, accounting/psi,
+admin-guide/cgroup-v2 (``cpu.stat``), scheduler/sched-bwc (of version 1) and accounting/cgroup-v1.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,17 @@ from typing import Any
 
 import psutil
 
-from suite.monitor.stalls import LINES, find_limiting, read_pressure, read_throttled
-from suite.record.parts.environment import own_cores
+from suite.record.parts.environment import find_groups, own_cores, quota_of
+
+#: Where Linux says for how long tasks waited for a resource.
+PRESSURE = Path("/proc/pressure")
+#: The lines that are read of each: time in which some tasks waited, and in which all that were not idle did. For the
+#: CPU the second is not defined.
+LINES = {"io": ("some", "full"), "memory": ("some", "full"), "cpu": ("some",)}
+
+#: The counter of a control group, by version, and its unit in seconds.
+THROTTLED = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
+
 
 #: Readings that only ever grow, and what their growth per second is called. Disk, network and pressure are the whole
 #: machine's. Stolen time is what the host of a virtual machine gave to others while a core had something to do.
@@ -152,3 +165,35 @@ def _disk() -> dict[str, float]:
 def _network() -> dict[str, float]:
     network = psutil.net_io_counters(nowrap=False)
     return {"network_bytes": float(network.bytes_recv + network.bytes_sent)}
+
+
+def read_pressure() -> dict[str, float]:
+    """Seconds since the start of the machine, such as ``io_full_s``. Raises `OSError` or `ValueError` without any."""
+    counted = {}
+    for resource, kinds in LINES.items():
+        for line in (PRESSURE / resource).read_text(encoding="ascii").splitlines():
+            kind, _, figures = line.partition(" ")
+            if kind in kinds:
+                counted[f"{resource}_{kind}_s"] = int(figures.rpartition("total=")[2]) / 1e6
+    return counted
+
+
+def find_limiting() -> list[Path]:
+    """The counters of the control groups, this process's own and those above, that have a quota of CPU time."""
+    limiting = (group for group in dict.fromkeys(find_groups()) if quota_of(group) is not None)
+    return [group / "cpu.stat" for group in limiting]
+
+
+def read_throttled(counters: Sequence[Path]) -> dict[str, float]:
+    """Seconds in which a quota kept runnable tasks from their cores. Raises `OSError` or `ValueError` without any."""
+    if not counters:
+        raise OSError("no control group of this process has a quota")
+    return {"throttled_s": sum(_throttled_s(counter) for counter in counters)}
+
+
+def _throttled_s(counter: Path) -> float:
+    for line in counter.read_text(encoding="ascii").splitlines():
+        name, _, count = line.partition(" ")
+        if name in THROTTLED:
+            return int(count) * THROTTLED[name]
+    raise OSError("the control group does not count throttling")

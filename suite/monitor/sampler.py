@@ -16,23 +16,10 @@ from typing import Any
 import psutil
 
 from suite.catalog.devices import ACCELERATORS
-from suite.monitor import host
+from suite.monitor import host, timeline
+from suite.monitor.background import Others, taken_cores
 from suite.monitor.gpu import COUNTERS, POWER_CAP, THROTTLES, Gpu
-from suite.monitor.others import Others, taken_cores
-from suite.monitor.timeline import (
-    ENERGY_LEAST_S,
-    Sample,
-    Span,
-    Spans,
-    cut,
-    energy_j,
-    grown,
-    line,
-    rates,
-    seconds,
-    short,
-    summary,
-)
+from suite.monitor.timeline import Sample, Span, Spans, cut, seconds
 from suite.record.disturbance import DISTURBED, OTHERS_MOST, SHARED_GPU, is_disturbed
 from suite.record.parts.bounds import drop_outside
 from suite.record.parts.environment import own_cores
@@ -200,15 +187,15 @@ def _rename_gpu(record: Record, gpus: Sequence[Gpu]) -> Record:
 def _statistics(
     samples: Sequence[Sample], counters: Mapping[str, str], spans: Mapping[str, Spans], begin_s: float
 ) -> dict[str, Any]:
-    phases = {name: summary(rates(samples, counters, bursts)) for name, bursts in spans.items()}
+    phases = {name: timeline.summary(timeline.rates(samples, counters, bursts)) for name, bursts in spans.items()}
     totals = {name: {c: _total(samples, c, bursts) for c in counters} for name, bursts in spans.items()}
-    return {"phases": phases, "totals": totals, "timeline": line(rates(samples, counters), begin_s)}
+    return {"phases": phases, "totals": totals, "timeline": timeline.line(timeline.rates(samples, counters), begin_s)}
 
 
 def _total(samples: Sequence[Sample], counter: str, spans: Spans) -> float | None:
     """The growth of a counter over a whole phase, scaled from the samples that cover it."""
-    counted = grown(samples, counter, spans)
-    return short(counted[0] * seconds(spans) / counted[1]) if counted else None
+    counted = timeline.grown(samples, counter, spans)
+    return timeline.short(counted[0] * seconds(spans) / counted[1]) if counted else None
 
 
 def _extents(spans: Mapping[str, Spans]) -> dict[str, Span]:
@@ -221,9 +208,9 @@ def _energy(record: Record, samples: Sequence[Sample], train: Spans) -> dict[str
     energy: dict[str, Any] = {}
     if record.course:
         until_s, begin_s = _seconds_until_target(record, seconds(train)), train[0].begin_s
-        if until_s and (measured := energy_j(samples, [Span(begin_s, begin_s + until_s)])):
+        if until_s and (measured := timeline.energy_j(samples, [Span(begin_s, begin_s + until_s)])):
             energy["energy_j_to_target"], energy["energy_source"] = measured
-    elif measured := energy_j(samples, train):
+    elif measured := timeline.energy_j(samples, train):
         joules, energy["energy_source"] = measured
         energy["energy_j_per_sample"] = joules / (_steps(record) * record.effective_batch)
     return energy
@@ -236,7 +223,7 @@ def _why_no_energy(record: Record, samples: Sequence[Sample]) -> str:
         return "the training was resumed: what went before was not seen"
     if record.course and not record.course.epochs_to_target:
         return "the target was not reached"
-    return f"what is timed lasts less than {ENERGY_LEAST_S:g} s, or samples do not cover it: see --min-window"
+    return f"what is timed lasts less than {timeline.ENERGY_LEAST_S:g} s, or samples do not cover it: see --min-window"
 
 
 def _clock_flags(record: Record, samples: Sequence[Sample], train: Spans) -> list[str]:

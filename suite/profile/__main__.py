@@ -8,20 +8,7 @@ from collections.abc import Sequence
 
 from framework_training_suite import entry
 from suite.plan.cell import SIZES
-from suite.plan.command.common import (
-    DATA,
-    DATA_DIR,
-    DEVICE,
-    JOURNAL_FOLDER,
-    LAUNCHES,
-    PROFILE_CODE,
-    PROFILE_MEMORY,
-    SEED,
-    TRUSTED_NETWORK,
-    WORKLOADS,
-    add,
-    command_parser,
-)  # fmt: skip
+from suite.plan.command import common
 
 EPILOG = """\
 A cell's id is what `pytest suite --collect-only -q` lists. Its beginning is enough: what is left out is as usual.
@@ -48,15 +35,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = command_parser("suite.profile", __doc__, EPILOG)
+    parser = common.command_parser("suite.profile", __doc__, EPILOG)
     parser.add_argument("cell", metavar="CELL", help="a cell's id, or how it begins: cifar100_cnn-jax-fp32-b32")
-    add(parser.add_argument, WORKLOADS)
+    common.add(parser.add_argument, common.WORKLOADS)
     parser.add_argument("--size", choices=SIZES, help="of the workload (default: that of the cell)")
-    add(parser.add_argument, LAUNCHES.but(default=1, help="fresh processes (default: 1)"))
-    for flag, option in (("--memory", PROFILE_MEMORY), ("--code", PROFILE_CODE)):
+    common.add(parser.add_argument, common.LAUNCHES.but(default=1, help="fresh processes (default: 1)"))
+    for flag, option in (("--memory", common.PROFILE_MEMORY), ("--code", common.PROFILE_CODE)):
         words = option.help.removeprefix("with --profile, ")
         parser.add_argument(flag, dest=f"profile_{flag[2:]}", action="store_true", help=words)
-    add(parser.add_argument, DATA, DATA_DIR, DEVICE, TRUSTED_NETWORK, SEED, JOURNAL_FOLDER)
+    common.add(
+        parser.add_argument,
+        common.DATA,
+        common.DATA_DIR,
+        common.DEVICE,
+        common.TRUSTED_NETWORK,
+        common.SEED,
+        common.JOURNAL_FOLDER,
+    )
     return parser.parse_args(arguments)
 
 

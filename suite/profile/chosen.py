@@ -50,7 +50,6 @@ def parse_cell(text: str) -> Cell:
 
 
 def _settings(parts: Sequence[str]) -> dict[str, object]:
-    """The settings that the further parts of an id stand for, each in its place."""
     left = list(parts)
     settings: dict[str, object] = {}
     if left:

@@ -213,8 +213,8 @@ def _trackers(config: pytest.Config) -> Iterator[tuple[str, str]]:
         if name not in _followers():
             raise ExportError(f"--track: {unknown('tracker', name, _followers())}")
         try:
-            chosen: Any = target(name)
-            yield name, chosen.place(given or None)
+            target(name)
+            yield name, abouts()[name].place(given or None)
         except ExportError as error:
             raise ExportError(f"--track {name}: {error}") from None
 

@@ -56,9 +56,7 @@ def test_a_row_that_is_decidedly_faster_stands_before_the_other_whatever_the_med
     (contest,) = contested(disagreeing())
     assert contest.gaps["pytorch", "jax"].verdict == "faster"
     assert (contest.top, contest.leaders, contest.behind) == ("pytorch", ["pytorch"], ["jax"])
-    text = fastest.sentence([contest], "here")
-    assert "PyTorch is fastest, 1.10x as fast as JAX" in text
-    assert "cannot be told apart" not in text
+    assert fastest.line(contest, "here").startswith("here (6 launches): PyTorch is fastest: 1.10x JAX (")
 
 
 def test_untested_rows_stand_in_the_order_of_their_shared_blocks() -> None:
@@ -79,14 +77,11 @@ def partly() -> FastestBySetting:
 def test_a_decided_pair_among_leaders_that_tie_is_told() -> None:
     contest = partly()
     # The one with the highest median of the two that nothing beats leads.
-    if contest.top == "tensorflow":
-        assert contest.leaders == ["tensorflow", "pytorch", "jax"]
-        text = fastest.sentence([contest], "here")
-        assert "no framework is decidedly fastest (" in text
-        assert "but PyTorch is 1.06x as fast as JAX (" in text
-        assert "cannot be told apart" not in text
-    else:
-        pytest.fail("the figures of this test no longer make TensorFlow's median the highest")
+    assert contest.leaders == ["tensorflow", "pytorch", "jax"]
+    text = fastest.line(contest, "here")
+    assert "): no framework is decidedly fastest: TensorFlow 1.0" in text
+    assert "x JAX (0.8" in text
+    assert "), PyTorch 1.06x JAX (1.0" in text
 
 
 def many(kinds: Sequence[str]) -> list[FastestBySetting]:
@@ -103,22 +98,18 @@ def many(kinds: Sequence[str]) -> list[FastestBySetting]:
     return contested(held)
 
 
-def test_settings_without_a_test_are_counted_apart() -> None:
-    text = fastest.sentence(many(["decided", "equal", "undecided", "few"]), "here")
-    assert "PyTorch is fastest at batch 1, " in text
-    assert "the fastest are equally fast at batch 2, " in text
-    assert "the fastest is not decided at batch 4 and " in text
-    assert "not all are tested at batch 8 (2 to 6 launches)" in text
-
-
-def test_a_card_does_not_put_untested_settings_among_the_fastest() -> None:
+def test_a_card_counts_settings_and_says_which_were_not_tested() -> None:
     card = fastest.card(many(["decided", "few"]))
-    assert card == "PyTorch is fastest in some settings; others are undecided (partly tested)"
-    assert fastest.card(many(["few", "few"])).startswith("PyTorch ran fastest")
-    equal = fastest.card(many(["decided", "equal"]))
-    assert equal == "fastest: PyTorch at batch 1; PyTorch and JAX (equal) at batch 2"
-    text = fastest.sentence(many(["decided", "few"]), "here")
-    assert "at batch 2 PyTorch ran fastest, 2.0x as fast as JAX (2.0 in 2 launches, not tested)" in text
+    assert card == "PyTorch is fastest in 1 of 2 settings; PyTorch ran fastest in 1 (partly tested)"
+    assert fastest.card(many(["few", "few"])) == "PyTorch ran fastest: 2.0x JAX (n = 2, not tested)"
+    every = many(["decided", "decided", "equal", "undecided", "few"])
+    assert fastest.card(every, 200) == (
+        "PyTorch is fastest in 2 of 5 settings; PyTorch and JAX are equally fast in 1; "
+        "PyTorch or JAX (not decided yet) in 1; PyTorch ran fastest in 1 (partly tested)"
+    )
+    assert fastest.card(every) == "PyTorch is fastest in 2 of 5 settings (partly tested)"
+    untested = fastest.line(many(["decided", "few"])[1], "here")
+    assert untested == "here (2 launches, not tested): PyTorch ran fastest: 2.0x JAX (2.0)"
 
 
 def test_ratios_keep_the_p_value_of_their_own_test_also_where_rows_share_no_blocks() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from suite.record.record import Record
 from suite.report.screen.short import short
 from suite.report.tables.releases import views
 from suite.report.text.answer import answer
-from suite.report.text.changes import along, best_setting, training_time
+from suite.report.text.changes import along, largest, training_time
 from tests import records
 from tests.shown import grouped
 
@@ -53,36 +54,35 @@ def keys(held: Sequence[Speedup]) -> list[object]:
 
 def test_a_framework_is_named_once_however_many_settings_vary_besides() -> None:
     _, held = found(in_two_batches())
-    text = training_time([gain for gain in held if gain.axis == "precision"], keys(held))
-    assert text.startswith("bf16 instead of fp32 makes training at batch ")
+    (text,) = training_time("LSTM", [gain for gain in held if gain.axis == "precision"], keys(held))
+    assert re.match(r"LSTM, batch (32|64), bf16 instead of fp32 \(6 seeds\): PyTorch 2.0x \(", text)
     assert text.count("PyTorch") == text.count("TensorFlow") == 1
     assert text.endswith("; where it is faster, the accuracy is the same")
 
 
 def test_the_same_accuracy_is_said_only_of_precisions_against_fp32() -> None:
     _, held = found([*steps("pytorch", 1.0), *steps("pytorch", 1.0, turn=1, batch=64)])
-    assert training_time(held, keys(held)).endswith("; the accuracies were not compared")
+    assert training_time("LSTM", held, keys(held))[0].endswith("; the accuracies were not compared")
     _, held = found([*steps("pytorch", 1.0), *steps("pytorch", 0.5, turn=1, precision="bf16")])
-    assert training_time(held, keys(held)).endswith("; where it is faster, the accuracy is the same")
-    assert training_time(held, []).endswith("; the accuracy was not shown to be the same")
+    assert training_time("LSTM", held, keys(held))[0].endswith("; where it is faster, the accuracy is the same")
+    assert training_time("LSTM", held, [])[0].endswith("; the accuracy was not shown to be the same")
 
 
 def test_equal_is_a_decision_and_undecided_is_none() -> None:
-    one, held = found(in_two_batches(tensorflow=1.0))
-    text = best_setting([(one, gain) for gain in held if gain.axis == "precision"])
-    assert ", and equally fast in TensorFlow (1.00x, " in text
-    assert "not decidedly" not in text
+    _, held = found(in_two_batches(tensorflow=1.0))
+    (text,) = largest([("LSTM", gain) for gain in held if gain.axis == "precision"])
+    assert re.search(r", TensorFlow 1.00x \(.*, equally fast\)$", text)
+    assert "not decided" not in text
 
 
 def test_the_largest_gain_is_one_that_was_measured_in_settings_that_are_named() -> None:
-    one, held = found(in_two_batches())
-    text = best_setting([(one, gain) for gain in held if gain.axis == "precision"])
-    assert text.startswith("largest gain by a setting: bf16 instead of fp32 makes the CIFAR-100 CNN at batch ")
-    assert " (2.0x, corrected interval " in text
-    assert "most" not in text
-    one, held = found([*steps("jax", 1.0), *steps("jax", 0.5, turn=1, precision="bf16")], "precision")
-    held = [gain for gain in held if gain.axis == "precision"]
-    assert along(one, held, "fp32").startswith("bf16 instead of fp32 makes the CIFAR-100 CNN faster in JAX (2.0x, 95 %")
+    _, held = found(in_two_batches())
+    (text,) = largest([("LSTM", gain) for gain in held if gain.axis == "precision"])
+    assert re.match(r"largest gain: LSTM, batch (32|64), bf16 instead of fp32 \(6 launches\): PyTorch 2.0x \(", text)
+    _, held = found([*steps("jax", 1.0), *steps("jax", 0.5, turn=1, precision="bf16")], "precision")
+    (text,) = along("LSTM", "precision", [gain for gain in held if gain.axis == "precision"])
+    assert text.startswith("LSTM, bf16 instead of fp32 (6 launches): JAX 2.0x (")
+    assert text.endswith(", faster)")
 
 
 SPEEDS = {"0.9.2": 1.0, "0.10.2": 1.0, "0.12.0": 1.5, "": 1.5}

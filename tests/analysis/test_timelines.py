@@ -10,7 +10,7 @@ import pytest
 from suite.analysis.rows.metrics import trace
 from suite.record.record import Record
 from suite.report.format.text import round_up
-from suite.report.plots.kinds.energy import energy
+from suite.report.plots.kinds.scatter import energy
 from suite.report.plots.kinds.timeline import timeline
 from suite.report.tables.curves import consumptions, unbeaten
 from tests import records

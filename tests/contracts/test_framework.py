@@ -58,7 +58,7 @@ ASKED = """
     seen["answer"], seen["title"] = " ".join(answer([table], []).sentences), FRAMEWORKS["mxnet"]
     seen["strategy's title"] = strategy("kvstore")
     from suite.report.plots.kinds.bars import throughput
-    from suite.report.plots.style.look import face, stroke
+    from suite.report.plots.pens import face, stroke
     seen["look"] = [*face("mxnet").values(), stroke("mxnet")["marker"]]
     (panel,) = throughput(table).grid[0]
     seen["drawn"] = [each.group for each in panel.traces if each.kind == "bars"]

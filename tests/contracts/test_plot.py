@@ -21,8 +21,7 @@ from suite.analysis.statistics.accuracy import compare_accuracies
 from suite.compare.__main__ import main
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Record
-from suite.report.plots import kinds, use_style
-from suite.report.plots.style import layout
+from suite.report.plots import kinds, layout, use_style
 from suite.report.plots.traces import Chart
 from tests import records
 
@@ -39,12 +38,13 @@ from suite.report.plots.kinds import kind
 from suite.report.plots.traces import Axis, Panel
 
 
-@kind("launch-count", "Bar chart of the number of launches", place=1.5)
+@kind(1.5)
 def launch_count(table):
+    "Bar chart of the number of launches."
     rows = charts.stack_rows(table)
     counts = {y: (len(row.ok),) * 3 for y, row in rows.places.items()}
     panel = Panel(charts.bars(rows, counts, "launches"), Axis("launches (more is better)"), rows=rows)
-    return charts.rows_chart(table, panel, "Launches", ["A caption of its own."])
+    return charts.rows_chart(table, panel, "Launches", "A caption of its own.")
 '''
 
 

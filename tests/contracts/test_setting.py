@@ -80,7 +80,7 @@ ASKED = """
     seen["page"] = Path("results/0001_a/report.html").read_text()
 
     from suite.export.contents import settings
-    from suite.export.families import CELL
+    from suite.export.contents import CELL
     seen["exported"], seen["labels of metrics"] = settings(changed[0]), list(CELL)
 
     from suite.analysis.search.effects import SETTINGS
@@ -94,7 +94,7 @@ ASKED = """
 
     from suite.report.format import names
     from suite.report.plots.naming import values_of
-    seen["phrase"] = names.phrase("rounding", "stochastic")
+    seen["in words"] = names.name_value("rounding", "stochastic")
     seen["on plots"] = values_of(across.group.rows[-1], ["rounding"])
     from suite.session.eta import _distance
     seen["distance"] = _distance(cell, usual_cell)
@@ -162,5 +162,5 @@ def test_a_search_takes_it(seen: dict[str, Any]) -> None:
 
 
 def test_sentences_and_plots_name_it(seen: dict[str, Any]) -> None:
-    assert seen["phrase"] == "with rounding stochastic"
+    assert seen["in words"] == "rounding stochastic"
     assert seen["on plots"] == "rounding stochastic"

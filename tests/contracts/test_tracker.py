@@ -14,10 +14,7 @@ from tests import records
 FILE = """
 from suite.export.target import About
 
-ABOUT = About("lines on a slate", "the slate; default: a new one", "json", "slate")
-
-def place(given):
-    return given or "a new slate"
+ABOUT = About("lines on a slate", "the slate; default: a new one", "json", "slate", "a new slate")
 
 def begin(place, origin):
     return [place, origin.run]

@@ -18,10 +18,8 @@ from urllib.parse import quote
 
 import pytest
 
-from suite.export import live_server
-from suite.export.families import LIVE, PREFIX
-from suite.export.live import Live
-from suite.export.live_server import CONNECTIONS_MOST
+from suite.export.contents import LIVE, PREFIX
+from suite.export.live import CONNECTIONS_MOST, Live, Server
 from suite.export.target import HOST, ExportError
 from suite.monitor.timeline import Sample
 from suite.plan.cell import Cell
@@ -63,7 +61,7 @@ class Watching:
 @pytest.fixture(autouse=True)
 def soon_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server looks every half a second whether it is to end: here more often."""
-    monkeypatch.setattr(live_server.Server, "serve_forever", partialmethod(live_server.Server.serve_forever, 0.02))
+    monkeypatch.setattr(Server, "serve_forever", partialmethod(Server.serve_forever, 0.02))
 
 
 @pytest.fixture
@@ -158,7 +156,7 @@ def test_slow_clients_take_few_files_and_keep_no_scrape_out(live: tuple[Live, st
 
 
 def test_a_client_that_goes_on_byte_by_byte_is_cut(live: tuple[Live, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_server, "LASTS_S", 0.5)
+    monkeypatch.setattr("suite.export.live.LASTS_S", 0.5)
     with socket.create_connection((HOST, int(re.findall(r":(\d+)/", live[1])[0])), timeout=10) as client:
 
         def go_on() -> None:

@@ -116,9 +116,9 @@ def test_only_servers_are_talked_to(given: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     if given:
         with pytest.raises(ExportError, match="give that of a server, such as http"):
-            mlflow.place(given)
+            mlflow.ABOUT.place(given)
     else:
-        assert mlflow.place(given) == "http://127.0.0.1:5000"
+        assert mlflow.ABOUT.place(given) == "http://127.0.0.1:5000"
 
 
 def test_a_password_is_never_shown() -> None:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from suite.export import contents
-from suite.export.families import PREFIX, STORED
+from suite.export.contents import PREFIX, STORED
 from tests import records
 from tests.export.conftest import free_port, get, serving
 from tests.export.exporting import export, files

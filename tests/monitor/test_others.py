@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from suite.monitor import others, sampler
-from suite.monitor.others import Others, find_users, name_busiest, read_times, taken_cores
+from suite.monitor import background, sampler
+from suite.monitor.background import Others, find_users, name_busiest, read_times, taken_cores
 from suite.monitor.sampler import Monitor
 from suite.monitor.timeline import Sample, Span
 from suite.record.disturbance import find_disturbances, is_disturbed
@@ -99,7 +99,7 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **cores: float) -> None:
         self.cores, self.at_s, self.looks = cores, 0.0, 0
-        monkeypatch.setattr(others, "read_times", self.read)
+        monkeypatch.setattr(background, "read_times", self.read)
 
     def read(self) -> Any:
         self.looks += 1
@@ -122,7 +122,7 @@ def test_processes_are_looked_at_while_others_are_busy_alone(monkeypatch: pytest
 def test_a_machine_of_very_many_processes_is_looked_at_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, dd=1.0)
     ticks = iter(range(100))
-    monkeypatch.setattr(others.time, "thread_time", lambda: 0.05 * next(ticks))  # 50 ms of CPU for each look
+    monkeypatch.setattr(background.time, "thread_time", lambda: 0.05 * next(ticks))  # 50 ms of CPU for each look
     host = samples(other_cpu_s=during(0, 30, 2.0))
     watching = Others(CORES)
     for number in range(1, len(host) + 1):
@@ -131,7 +131,7 @@ def test_a_machine_of_very_many_processes_is_looked_at_less_often(monkeypatch: p
 
 
 def test_names_are_those_of_programs_without_what_tells_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(others, "redact", lambda text: text.replace("anna", "<user>"))
+    monkeypatch.setattr(background, "redact", lambda text: text.replace("anna", "<user>"))
     used = {"kworker/0:1-events": 3.0, "/home/anna/secret tool": 2.5, "kworker/1:0": 2.0, "anna-job": 1.5, "a": 0.1}
     assert name_busiest(used, 10.0) == ["kworker", "secret tool", "<user>-job"]
     assert name_busiest({"x" * 99: 1.0, "\x1b[2J": 1.0}, 1.0) == ["x" * 19 + "…", "[2J"]
@@ -145,14 +145,14 @@ def test_the_times_of_processes_are_read_from_the_kernel(monkeypatch: pytest.Mon
         (tmp_path / name).mkdir()
         (tmp_path / name / "stat").write_text(text)
     (tmp_path / "9").mkdir()
-    monkeypatch.setattr(others, "PROC", tmp_path)
-    monkeypatch.setattr(others.os, "sysconf", lambda _: 100)
+    monkeypatch.setattr(background, "PROC", tmp_path)
+    monkeypatch.setattr(background.os, "sysconf", lambda _: 100)
     times = read_times()
     assert times == {(7, 33): ("od) d", 1.5)}
     assert find_users({}, times, ()) == {"od) d": 1.5}
     assert find_users(times, times, ()) == find_users({}, times, {7}) == {}
     assert find_users({(7, 1): ("before", 9.0)}, times, ()) == {"od) d": 1.5}, "an id that was given again"
-    monkeypatch.setattr(others, "PROC", tmp_path / "none")
+    monkeypatch.setattr(background, "PROC", tmp_path / "none")
     assert read_times() == {}
 
 

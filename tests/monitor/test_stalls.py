@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from suite.monitor import stalls
+from suite.monitor import host
 from suite.monitor.host import COUNTERS, Host, share_stolen
 from suite.record.parts import environment
 
@@ -34,7 +34,7 @@ def write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Write:
         (tmp_path / "proc").mkdir(exist_ok=True)
         (tmp_path / "proc" / name).symlink_to(f"/proc/{name}")
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
-    monkeypatch.setattr(stalls, "PRESSURE", tmp_path / "proc" / "pressure")
+    monkeypatch.setattr(host, "PRESSURE", tmp_path / "proc" / "pressure")
     monkeypatch.setattr(environment, "GROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(environment, "OWN_GROUPS", tmp_path / "proc" / "groups")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
@@ -45,7 +45,7 @@ def write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Write:
         path.write_text(text)
 
     put("proc/stat", STAT)
-    for resource in stalls.LINES:
+    for resource in host.LINES:
         put(f"proc/pressure/{resource}", PRESSURE)
     return put
 

@@ -71,7 +71,7 @@ def test_it_has_the_figures_of_the_tables() -> None:
     assert tensorflow["loader_efficiency"] == frame["train_of_compute"][1]
     assert timed["power"]["noise"]["of_control"]
     assert data["runs"] == [{"id": "run-a", "launches": 25, "planned": 30}]
-    assert data["sentences"][0].startswith("On the CIFAR-100 CNN, TensorFlow is fastest")
+    assert data["sentences"][0].startswith("CIFAR-100 CNN (6 launches): TensorFlow is fastest: ")
     assert data["notes"] == ["a note"]
 
 

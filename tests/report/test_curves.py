@@ -9,8 +9,8 @@ import pytest
 
 from suite.plan.cell import AUTO, Loader
 from suite.record.record import Record
-from suite.report.plots.kinds.compiling import break_even
 from suite.report.plots.kinds.lines import batch as draw_batch
+from suite.report.plots.kinds.lines import break_even
 from suite.report.tables.curves import batches, courses, memory_kind, speed_ups, workers
 from tests import records
 from tests.drawn import said

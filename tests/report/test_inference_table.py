@@ -16,7 +16,7 @@ from suite.compare.__main__ import main
 from suite.record.parts.evidence import Answered
 from suite.record.record import Record
 from suite.report import plots
-from suite.report.plots.kinds.scatter import latencies
+from suite.report.plots.kinds.bars import latencies
 from suite.report.screen import markdown
 from suite.report.screen.short import short
 from suite.report.tables import inference

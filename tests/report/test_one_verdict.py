@@ -162,4 +162,4 @@ def test_a_noisy_run_has_one_verdict_on_screen_on_paper_and_on_its_page(
             words = {re.search(r"inconclusive|faster|slower|equal", each[:60]) for each in after}
             assert {word.group() for word in words if word} == {row["ratio_verdict"]}, (place, shown)
     assert all("told apart" not in text for text in texts.values())
-    assert "is fastest, " not in texts["index"]
+    assert "is fastest: " not in texts["index"]

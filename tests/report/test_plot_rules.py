@@ -20,12 +20,12 @@ from suite.analysis.statistics.accuracy import AccuracyComparison, compare_accur
 from suite.plan.cell import FRAMEWORKS
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.report import plots
+from suite.report.plots import layout
 from suite.report.plots.kinds import TIMED, TRAINED, find_kinds
 from suite.report.plots.kinds.bars import throughput
 from suite.report.plots.kinds.hero import hero
 from suite.report.plots.kinds.shares import ADDED, LOOKS, PARTS
-from suite.report.plots.style import layout
-from suite.report.plots.style.look import FACE, WIDTH_IN
+from suite.report.plots.pens import FACE, WIDTH_IN
 from suite.report.plots.traces import Chart
 from tests import records
 from tests.drawn import panels, said

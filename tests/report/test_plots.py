@@ -11,10 +11,9 @@ import pytest
 
 from suite.record.record import Record, Window
 from suite.report.plots import draw
-from suite.report.plots.kinds.bars import throughput
-from suite.report.plots.kinds.learning import agreement, by_epoch, by_time, first_epoch
+from suite.report.plots.kinds.bars import step_times, throughput
+from suite.report.plots.kinds.learning import accuracy_epochs, accuracy_time, agreement, first_epoch_loss
 from suite.report.plots.kinds.lines import batch
-from suite.report.plots.kinds.scatter import step_times
 from suite.report.plots.kinds.shares import first_step, phases
 from suite.report.plots.kinds.timeline import timeline
 from tests import records
@@ -112,14 +111,14 @@ def test_batches_are_ticked_at_powers_of_two_and_their_marks_stand_side_by_side(
 
 
 def test_each_seed_is_a_thin_line_of_its_own() -> None:
-    chart = by_epoch(trained(seeds=4))
+    chart = accuracy_epochs(trained(seeds=4))
     assert len([each for each in traces(chart, "lines") if each.look.get("linewidth") == 0.7]) == 3 * 4
-    assert by_epoch(trained(epochs=1)) is None, "one epoch is no course of epochs"
-    assert by_time(trained(epochs=1)) is not None
+    assert accuracy_epochs(trained(epochs=1)) is None, "one epoch is no course of epochs"
+    assert accuracy_time(trained(epochs=1)) is not None
 
 
 def test_marks_and_dashes_of_lines_on_each_other_take_turns_at_one_width() -> None:
-    marked = [each for each in traces(first_epoch(trained(seeds=1)), "lines") if each.look.get("markevery")]
+    marked = [each for each in traces(first_epoch_loss(trained(seeds=1)), "lines") if each.look.get("markevery")]
     (step,) = {each.look["markevery"][1] for each in marked}
     starts = [each.look["markevery"][0] for each in marked]
     assert len({*starts}) == 3
@@ -129,9 +128,9 @@ def test_marks_and_dashes_of_lines_on_each_other_take_turns_at_one_width() -> No
 
 def test_losses_are_compared_in_words_only_without_dropout() -> None:
     assert agreement(trained(1, recipe="no-dropout")) == pytest.approx(1e-4)
-    assert "0.01 %" in said(first_epoch(trained(1, recipe="no-dropout")))
+    assert "0.01 %" in said(first_epoch_loss(trained(1, recipe="no-dropout")))
     assert agreement(trained(1)) is None
-    assert "Largest difference" not in said(first_epoch(trained(1)))
+    assert "Largest difference" not in said(first_epoch_loss(trained(1)))
 
 
 def test_unsupported_cells_are_named_below_and_take_no_row() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from suite.compare.__main__ import main
 from suite.plan.cell import REFERENCE_STRATEGY
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Record
-from suite.report.plots.kinds.devices import strong, to_accuracy, weak
+from suite.report.plots.kinds.devices import accuracy_devices, strong_scaling, weak_scaling
 from suite.report.screen import markdown
 from suite.report.tables import accuracy, scaling, timed
 from suite.report.tables.frame import Table, table
@@ -68,22 +69,20 @@ def test_without_cells_of_several_devices_nothing_is_said_of_them() -> None:
 
 def test_few_launches_are_shown_and_not_tested() -> None:
     few = made(several(2))
-    (weak, _), (_, sentence, *_) = scaling.views(few), answer([few]).sentences
+    (weak, _), sentence = scaling.views(few), " ".join(answer([few]).sentences)
     assert "verdict" not in weak.grid.headers
     assert any(note.startswith("Significance was not tested") for note in weak.notes)
-    assert "faster in PyTorch with DDP (1.8" in sentence
-    assert "not tested" in sentence
+    assert re.search(r"2 devices instead of 1 \(2 launches, not tested\): PyTorch with DDP 1.8", sentence)
 
 
 def test_the_answer_has_one_sentence_for_scaling() -> None:
     sentences = answer([made(several())]).sentences
-    (told,) = [text for text in sentences if "on two devices" in text]
-    assert told.startswith("Training on two devices instead of one makes the CIFAR-100 CNN")
-    for words in ("faster in PyTorch with DDP (1.8", "corrected interval", "efficiency 9", "communication costs 1"):
-        assert words in told
-    assert told.endswith("each has 4 threads of the processor, where one has 8.")
+    (told,) = [text for text in sentences if "2 devices instead of 1 (6 launches)" in text]
+    assert told.startswith("CIFAR-100 CNN, ")
+    assert re.search(r": PyTorch with DDP 1.8\S+ \(.*, faster, efficiency 9\d %, communication 1\d? %\), T", told)
+    assert told.endswith("; each device has 4 of the processor's 8 threads")
     along = answer([made(several(), "devices")])
-    assert "on two devices" in along.sentences[0]
+    assert "2 devices instead of 1" in along.sentences[0]
     assert along.cards[0].verdict.startswith("2 devices over 1: PyTorch 1.8")
 
 
@@ -129,10 +128,10 @@ def test_a_comparison_writes_scaling_into_all_of_its_files(tmp_path: Path, capsy
 
 def test_plots_have_the_ideal_and_say_how_many_threads_a_device_has() -> None:
     table = made(several())
-    for chart, words in ((weak(table), "another training"), (strong(table), "the same training")):
+    for chart, words in ((weak_scaling(table), "another training"), (strong_scaling(table), "the same training")):
         for each in (words, "ideal", "PyTorch DDP", "PyTorch FSDP", "1 device: 8; 2 devices: 4"):
             assert each in said(chart)
-    assert weak(made(records.launches())) is None
+    assert weak_scaling(made(records.launches())) is None
 
 
 def test_every_strategy_has_its_own_mark() -> None:
@@ -141,7 +140,7 @@ def test_every_strategy_has_its_own_mark() -> None:
         for name in ("jit", "local")
         for each in records.launches(["jax"], 6, devices=2, strategy=name)
     ]
-    rates, *_ = panels(weak(made(held)))
+    rates, *_ = panels(weak_scaling(made(held)))
     marks = [(each.group, tuple(each.look.items())) for each in rates.traces if each.low]
     assert len(marks) == len({*marks}) == 6
 
@@ -168,7 +167,7 @@ def test_time_to_accuracy_stands_against_devices_in_the_table_and_the_plot() -> 
     assert columns["global batch"] == ["32", "64", "128"]
     assert columns["than one device"] == [NONE, f"1.95x (1.91{DASH}2.00)", f"3.73x (3.50{DASH}4.00)"]
     for words in ("where all seeds reached .50", "PyTorch DDP", "Recipe: linear"):
-        assert words in said(to_accuracy(table))
+        assert words in said(accuracy_devices(table))
 
 
 def test_a_target_that_a_seed_missed_has_no_gain_and_one_device_alone_no_plot() -> None:
@@ -178,4 +177,4 @@ def test_a_target_that_a_seed_missed_has_no_gain_and_one_device_alone_no_plot() 
     (alone,) = grouped([trained(1, launch) for launch in range(3)])
     table = compare_accuracies(alone, "pytorch")
     assert "than one device" not in accuracy.view(table).grid.headers
-    assert to_accuracy(table) is None
+    assert accuracy_devices(table) is None

@@ -15,9 +15,7 @@ def told(held: list, columns: int = 120, lines: int = 40) -> list[str]:
 
 def test_a_row_per_cell_with_its_ratio_below_the_answer() -> None:
     lines = told(launches(n=3))
-    assert lines[0].startswith(
-        "Measured 3 times only, so nothing is tested: on the CIFAR-100 CNN, TensorFlow ran fastest"
-    )
+    assert lines[0].startswith("CIFAR-100 CNN (3 launches, not tested): TensorFlow ran fastest: 1.25x PyTorch (")
     title, header, torch, tensorflow, jax = lines[lines.index("") + 1 :]
     assert title.startswith("cifar100_cnn, size full, real data: run run-a, fp32")
     assert header.split() == ["framework", "compile", "n", "samples/s", "to", "pytorch", "bottleneck"]
@@ -61,7 +59,7 @@ def test_a_worker_s_words_cannot_reach_the_terminal_as_they_are() -> None:
 def test_trainings_to_the_end_show_their_accuracy() -> None:
     course = TrainingHistory("modern", 1, 0.5, (Epoch(4, 1.5, 2.0, 1.4, 0.4321, 0.5),), (1.6, 1.5, 1.5, 1.4))
     lines = told([record(name, recipe="modern", course=course) for name in ("pytorch", "jax")])
-    assert lines[0].endswith("the test accuracy after 1 epoch is .43 (1 seed, not tested).")
+    assert lines[0].endswith("test accuracy after 1 epoch (1 seed, not tested): PyTorch .432, JAX .432")
     table = lines[lines.index("") + 1 :]
     assert "test accuracy" in table[1]
     assert "0.4321" in table[2]

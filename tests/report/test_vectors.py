@@ -12,11 +12,11 @@ from matplotlib.patches import Rectangle
 
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.report import plots
+from suite.report.plots import layout, vectors
 from suite.report.plots.kinds import TIMED, find_kinds
 from suite.report.plots.kinds.bars import throughput
 from suite.report.plots.kinds.shares import LOOKS, PARTS
 from suite.report.plots.kinds.timeline import SHADED
-from suite.report.plots.style import layout, vectors
 from tests import records
 from tests.records import complete, tables
 

@@ -58,9 +58,9 @@ def test_the_largest_cause_comes_first_and_its_known_reason_with_it() -> None:
     title, first, cause, known, *_ = words.splitlines()
     assert title.startswith("JAX against PyTorch: 0.4")
     assert title.endswith("x as fast (slower, 6 blocks)")
-    assert first.startswith("A step of JAX takes 65.")
-    assert cause.startswith("Weight gradients of convolutions: 32.")
-    assert "% of the difference (most of it in op of convolution weight gradient; 95 % interval" in cause
+    assert first.startswith("A step takes 65.3 ms in JAX, 32.4 ms in PyTorch (2.0")
+    assert cause.startswith("Convolution weight gradient: 32.")
+    assert "% of the difference (most of it in op of convolution weight gradient; 95 % interval +2" in cause
     assert known.startswith("Known cause of this: XLA's convolutions are slow on a CPU")
     assert "docs/results-cpu.md" in known
 
@@ -196,7 +196,7 @@ def test_compare_tells_why_in_every_format(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = str(records.save(tmp_path / "0001_a.json", all_profiled(records.launches(n=6))))
-    cause = "Weight gradients of convolutions: 32.6 ms against 8.41 ms"
+    cause = "Convolution weight gradient: 32.6 ms against 8.41 ms"
     for options in (["--why"], ["--verbose"], ["--format", "markdown"]):
         assert main([path, *options]) == 0
         assert cause in " ".join(capsys.readouterr().out.split()), options

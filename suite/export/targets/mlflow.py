@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -22,15 +22,35 @@ from suite.export.target import About, ExportError, Origin
 from suite.record.record import Record
 from suite.record.text import clean
 
+
+def shown(address: str) -> str:
+    """The address without a user's name and password."""
+    parts = urlsplit(address)
+    return clean(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), 200)
+
+
+def _require_server(address: str) -> str:
+    if urlsplit(address).scheme not in ("http", "https"):
+        raise ExportError(
+            f"MLflow's address is {shown(address)!r}; give that of a server, such as {DEFAULT}, "
+            "which `mlflow server` starts"
+        )
+    return address.rstrip("/")
+
+
+DEFAULT = "http://127.0.0.1:5000"  # where `mlflow server` listens
+
 ABOUT = About(
     "a run per session, with a nested run per launch",
-    "address of the server; default: $MLFLOW_TRACKING_URI, or http://127.0.0.1:5000. The experiment is "
+    f"address of the server; default: $MLFLOW_TRACKING_URI, or {DEFAULT}. The experiment is "
     "$MLFLOW_EXPERIMENT_NAME, or framework-training-suite",
     "mlflow",
     "mlflow",
+    DEFAULT,
+    "MLFLOW_TRACKING_URI",
+    _require_server,
 )
 
-DEFAULT = "http://127.0.0.1:5000"  # where `mlflow server` listens
 EXPERIMENT = "framework-training-suite"
 
 #: What MLflow takes in one call.
@@ -49,6 +69,8 @@ QUIET = {
     "GIT_PYTHON_REFRESH": "quiet",
 }
 
+#: What is said of a run.
+DESCRIBED = ("matrix", "sweep", "seed", "started", "launches", "device")
 #: The tag that holds a launch's identity, or the run's digest.
 TAG, KIND = "suite.id", "suite.kind"
 
@@ -70,17 +92,6 @@ class Session:
     last_ms: int = 0
 
 
-def place(given: str | None) -> str:
-    """The address of a server: what was given, else ``MLFLOW_TRACKING_URI``, else the default of `mlflow server`."""
-    address = given or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT
-    if urlsplit(address).scheme not in ("http", "https"):
-        raise ExportError(
-            f"MLflow's address is {shown(address)!r}; give that of a server, such as {DEFAULT}, "
-            "which `mlflow server` starts"
-        )
-    return address.rstrip("/")
-
-
 def begin(place: str, origin: Origin) -> Session:
     """Find or create the experiment, and the run of the session in it."""
     for name, value in (PATIENCE | QUIET).items():
@@ -95,8 +106,10 @@ def begin(place: str, origin: Origin) -> Session:
         run = parents[0] if parents else None
         if run is None:
             tags = {TAG: whole, KIND: "session", "mlflow.runName": clean(origin.run, 80)}
-            tags |= {f"suite.{name}": clean(value, 500) for name, value in _describe(origin).items()}
-            run = client.create_run(experiment, start_time=_ms(origin.description.get("started")), tags=tags)
+            told = {name: origin.description.get(name) for name in DESCRIBED}
+            tags |= {f"suite.{name}": clean(value, 500) for name, value in told.items() if value is not None}
+            began_ms = round(1000 * seconds_of(str(told["started"]))) or None
+            run = client.create_run(experiment, start_time=began_ms, tags=tags)
         session = Session(client, place, experiment, run.info.run_id, origin.run, ended=run.info.status == "FINISHED")
         for each in _find_tagged(client, experiment, f"tags.`mlflow.parentRunId` = '{session.parent}'"):
             session.there[each.data.tags.get(TAG, "")] = each.info.run_id, each.info.status
@@ -151,48 +164,24 @@ def end(session: Session) -> str:
     return f"{shown(session.place)}/#/experiments/{session.experiment}/runs/{session.parent}"
 
 
-def shown(address: str) -> str:
-    """The address without a user's name and password."""
-    parts = urlsplit(address)
-    return clean(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), 200)
-
-
-def _describe(origin: Origin) -> dict[str, Any]:
-    wanted = ("matrix", "sweep", "seed", "started", "launches", "device")
-    return {name: origin.description[name] for name in wanted if origin.description.get(name) is not None}
-
-
-def _ms(moment: object) -> int | None:
-    """Milliseconds since 1970 of a moment in a run's description; None where there is none."""
-    return round(1000 * seconds_of(str(moment))) or None
-
-
 def _find_tagged(client: Any, experiment: str, where: str) -> list[Any]:
-    """All runs of the experiment with these tags, oldest first."""
-    search: Callable[..., Any] = client.search_runs
-    pages = search([experiment], where, order_by=["attributes.start_time ASC"])
-    runs = list(pages)
-    while pages.token:
-        pages = search([experiment], where, order_by=["attributes.start_time ASC"], page_token=pages.token)
-        runs += pages
+    runs, token = [], None
+    while token != "":
+        page = client.search_runs([experiment], where, order_by=["attributes.start_time ASC"], page_token=token)
+        runs += page
+        token = page.token or ""
     return runs
 
 
 @contextmanager
 def _one_line_errors(place: str) -> Iterator[None]:
-    """Turn every way in which a server can fail into one line."""
     try:
         yield
     except ExportError:
         raise
-    except Exception as error:
+    except Exception as error:  # its addresses lose user and password
+        reason = re.sub(r"//[^/@\s]*@", "//", (str(error).splitlines() or [type(error).__name__])[0])
         raise ExportError(
-            f"MLflow at {shown(place)} failed: {clean(_first_line(error), 250)}; is the server there? Start one with "
+            f"MLflow at {shown(place)} failed: {clean(reason, 250)}; is the server there? Start one with "
             "`mlflow server`, or give its address"
         ) from None
-
-
-def _first_line(error: Exception) -> str:
-    """The first line of the error's message, whose addresses lose user and password."""
-    lines = str(error).splitlines()
-    return re.sub(r"//[^/@\s]*@", "//", lines[0]) if lines else type(error).__name__

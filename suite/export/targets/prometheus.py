@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from suite.export.contents import figures, identity, plain, settings, start_of, took_s
-from suite.export.families import LAUNCH, PREFIX, STORED
-from suite.export.target import About, ExportError, Origin
-from suite.export.targets.files import folder_at, write_whole, writing
+from suite.export.contents import LAUNCH, PREFIX, STORED, figures, identity, plain, settings, start_of, took_s
+from suite.export.target import About, ExportError, Origin, RunFolder, write_whole, writing
 from suite.record.record import Record
 from suite.record.text import clean
 
@@ -24,10 +23,9 @@ ABOUT = About(
     "folder for the two files of each run; default: results/prometheus",
     "prometheus_client",
     "prometheus",
+    "results/prometheus",
     follows=False,
 )
-
-DEFAULT = "results/prometheus"
 
 #: The first characters of a file that this module wrote, which it may replace.
 MARK = f"# HELP {PREFIX}"
@@ -36,18 +34,11 @@ Sample = tuple[str, list[str], float, float]  # the family's name, the labels' v
 
 
 @dataclass
-class Session:
-    """A run's files, and the samples of its launches."""
+class Session(RunFolder):
+    """A run's folder, and the samples of its launches."""
 
-    folder: Path
-    run: str
     samples: list[Sample] = field(default_factory=list)
     launches: set[str] = field(default_factory=set)
-
-
-def place(given: str | None) -> str:
-    """The folder of the files."""
-    return folder_at(given or DEFAULT)
 
 
 def begin(place: str, origin: Origin) -> Session:
@@ -99,28 +90,20 @@ def end(session: Session) -> str:
     name = plain(session.run)
     text = import_module("prometheus_client.exposition").generate_latest
     openmetrics = import_module("prometheus_client.openmetrics.exposition").generate_latest
-    _save(session.folder / f"{name}.prom", _expose(session, text, timed=False))
-    _save(session.folder / f"{name}.openmetrics", _expose(session, openmetrics, timed=True))
-    return f"{session.folder}: {name}.prom for a textfile collector, {name}.openmetrics for promtool's backfill"
+    _save(session.path / f"{name}.prom", _expose(session, text, timed=False))
+    _save(session.path / f"{name}.openmetrics", _expose(session, openmetrics, timed=True))
+    return f"{session.path}: {name}.prom for a textfile collector, {name}.openmetrics for promtool's backfill"
 
 
 def _expose(session: Session, generate: Callable[[Any], bytes], *, timed: bool) -> bytes:
     """All samples in the format of ``generate``; a launch without a moment has none in either."""
-    core, registry = import_module("prometheus_client.core"), import_module("prometheus_client").CollectorRegistry()
+    core = import_module("prometheus_client.core")
     families = {family.name: family.made(core) for family in STORED}
     latest = {(name, *labels): (name, labels, value, at_s) for name, labels, value, at_s in session.samples}
     for name, labels, value, at_s in latest.values():
         families[name].add_metric(labels, value, timestamp=at_s or None if timed else None)
-    registry.register(_Collector([family for family in families.values() if family.samples]))
-    return generate(registry)
-
-
-@dataclass(eq=False)
-class _Collector:
-    families: list[Any]
-
-    def collect(self) -> list[Any]:
-        return self.families
+    held = [family for family in families.values() if family.samples]
+    return generate(SimpleNamespace(collect=lambda: held))
 
 
 def _save(file: Path, content: bytes) -> None:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from suite.export.contents import curves, digest, figures, identity, plain, settings, start_of, took_s
-from suite.export.target import About, Origin
-from suite.export.targets.files import folder_at, write_whole, writing
+from suite.export.target import About, Origin, RunFolder, write_whole, writing
 from suite.record.record import Record
 from suite.record.text import clean
 
@@ -24,9 +22,8 @@ ABOUT = About(
     "folder for TensorBoard's --logdir; default: results/tensorboard",
     "tensorboard",
     "tensorboard",
+    "results/tensorboard",
 )
-
-DEFAULT = "results/tensorboard"
 
 #: HParams' own names: the plugin, the tags of a session's begin and end, and the numbers that stand for its end.
 HPARAMS = "hparams"
@@ -34,40 +31,25 @@ BEGIN, END = "_hparams_/session_start_info", "_hparams_/session_end_info"
 SUCCESS, FAILURE = 1, 2
 
 
-@dataclass
-class Session:
-    """A run's folder, and how many launches it has been given."""
-
-    folder: Path
-    run: str
-    launches: list[str] = field(default_factory=list)
-
-
-def place(given: str | None) -> str:
-    """The folder that TensorBoard will be given."""
-    return folder_at(given or DEFAULT)
-
-
-def begin(place: str, origin: Origin) -> Session:
+def begin(place: str, origin: Origin) -> RunFolder:
     """Make the run's folder."""
     folder = Path(place) / plain(origin.run)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    return Session(folder, origin.run)
+    return RunFolder(folder, origin.run)
 
 
-def add(session: Session, record: Record) -> bool:
+def add(session: RunFolder, record: Record) -> bool:
     """Write a launch's event file, the whole of it or nothing."""
     name = f"events.out.tfevents.{int(start_of(record))}.{identity(session.run, record)[:16]}"
-    file = session.folder / plain(f"{record.cell.id}-launch{record.launch}", 160) / name
-    session.launches.append(record.key)
+    file = session.path / plain(f"{record.cell.id}-launch{record.launch}", 160) / name
     if file.exists():
         return False
     _save(file, _events(session.run, record))
     return True
 
 
-def attach(session: Session, files: Sequence[Path]) -> int:
+def attach(session: RunFolder, files: Sequence[Path]) -> int:
     """Show the plots of a report as images."""
     images = [(file.stem, *shown) for file in files if (shown := _image(file))]
     if images:
@@ -80,17 +62,16 @@ def attach(session: Session, files: Sequence[Path]) -> int:
             for name, encoded, width, height in images
         ]
         name = f"events.out.tfevents.0.report-{len(images)}"
-        _save(session.folder / "report" / name, [_event(0.0, 0, value) for value in values])
+        _save(session.path / "report" / name, [_event(0.0, 0, value) for value in values])
     return len(images)
 
 
-def end(session: Session) -> str:
+def end(session: RunFolder) -> str:
     """Nothing is open any more."""
-    return f"{session.folder}: tensorboard --logdir {clean(session.folder.parent)}"
+    return f"{session.path}: tensorboard --logdir {clean(session.path.parent)}"
 
 
 def _events(run: str, record: Record) -> Iterator[Any]:
-    """The events of a launch: its parameters, its curves, its figures, and how it ended."""
     protocol = import_module("tensorboard.compat.proto.summary_pb2")
     data = import_module("tensorboard.plugins.hparams.plugin_data_pb2")
     begin_s = start_of(record)
@@ -127,7 +108,6 @@ def _event(at_s: float, step: int, value: Any) -> Any:
 
 
 def _save(file: Path, events: Iterable[Any]) -> None:
-    """Write an event file where TensorBoard looks for one once it is whole."""
     writer: Callable[..., Any] = import_module("tensorboard.summary.writer.record_writer").RecordWriter
     event = import_module("tensorboard.compat.proto.event_pb2").Event
     held = io.BytesIO()

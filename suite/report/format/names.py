@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import fill, listing
-from suite.analysis.statistics.fastest import FastestBySetting
 from suite.catalog.frameworks import FRAMEWORKS as ALL_FRAMEWORKS
 from suite.catalog.frameworks import STRATEGIES
 from suite.catalog.settings import OF_ROWS, SETTINGS
@@ -17,18 +16,11 @@ FRAMEWORKS = {name: each.title for name, each in ALL_FRAMEWORKS.items()}
 
 WORKLOADS = {name: read_declaration(name).title for name in registry.WORKLOADS}
 
-#: Of each setting: one value in a phrase, several values with the word before them, and the plural of its name.
-PHRASES: dict[str, Sequence[str]] = {
-    "run": ("in run {}", "in runs", "runs"),
-    "machine": ("on {}", "on", "machines"),
-    **{name: SETTINGS[name].phrases for name in OF_ROWS},
-}
-
 #: What a setting is called.
 SETTING_NAMES = {name: each.title for name, each in SETTINGS.items()}
 
 #: A value of a setting as the subject of a sentence.
-SUBJECTS = {"machine": "{}", **{name: SETTINGS[name].subject for name in OF_ROWS}}
+SUBJECTS = {"run": "run {}", "machine": "{}", **{name: SETTINGS[name].subject for name in OF_ROWS}}
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -43,10 +35,9 @@ def strategy(name: str) -> str:
     return STRATEGIES.get(name, name)
 
 
-def phrase(name: str, value: str) -> str:
-    """Returns a value of a setting in a phrase, such as ``at batch 32`` or ``on one device``."""
-    words = fill(PHRASES[name][0], value)
-    return words.replace("1 device", "one device") if name == "devices" and value == "1" else words
+def name_value(setting: str, value: str) -> str:
+    """Returns a value of a setting, such as ``batch 64``."""
+    return fill(SUBJECTS[setting], value)
 
 
 def framework(name: str) -> str:
@@ -85,37 +76,3 @@ def counts(values: Iterable[int], word: str) -> str:
 def number(n: int) -> str:
     """Returns a small number as a word."""
     return _NUMBERS[n] if n < len(_NUMBERS) else str(n)
-
-
-def times(n: int) -> str:
-    """Returns ``once``, ``twice``, ``3 times``."""
-    return {1: "once", 2: "twice"}.get(n, f"{n} times")
-
-
-def scope(some: Sequence[FastestBySetting], every: Sequence[FastestBySetting], each: bool = False) -> str:
-    """Returns in which of all settings these contests are: ``at batch 32``, ``at both batch sizes``; maybe empty.
-
-    With ``each`` the words suit a denial: ``at either batch size``.
-    """
-    if len(every) < 2:
-        return ""
-    names = [name for name, _ in every[0].settings]
-    varying = [name for name in names if len({dict(contest.settings)[name] for contest in every}) > 1]
-    if len(some) == len(every):
-        before, plural = (PHRASES[varying[0]][1:]) if len(varying) == 1 else ("in", "settings")
-        return _all(before.split()[0], plural, len(every), each)
-    values = dict(some[0].settings)
-    shared = [name for name in varying if all(dict(contest.settings)[name] == values[name] for contest in some)]
-    alike = [contest for contest in every if all(dict(contest.settings)[name] == values[name] for name in shared)]
-    if shared and len(alike) == len(some):  # these values name the contests, and no other
-        return " ".join(phrase(name, values[name]) for name in shared)
-    if len(varying) == 1 and len(some) < 4:
-        return f"{PHRASES[varying[0]][1]} {listing([dict(contest.settings)[varying[0]] for contest in some])}"
-    before, plural = (PHRASES[varying[0]][1:]) if len(varying) == 1 else ("in", "settings")
-    return f"{before.split()[0]} {len(some)} of {len(every)} {plural}"
-
-
-def _all(before: str, plural: str, n: int, each: bool) -> str:
-    if n == 2:
-        return f"{before} either {plural.removesuffix('s')}" if each else f"{before} both {plural}"
-    return f"{before} any of {n} {plural}" if each else f"{before} all {n} {plural}"

@@ -24,7 +24,7 @@ from suite.report.format.text import capital
 from suite.report.format.view import LEFT, RIGHT, Grid, View
 from suite.report.html.document import render
 from suite.report.plots import Drawing
-from suite.report.plots.style.vectors import embed
+from suite.report.plots.vectors import embed
 from suite.report.tables import accuracy, inference, releases, scaling, timed
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.columns import FLAG

@@ -18,9 +18,9 @@ from PIL import Image
 
 from suite.analysis.rows.groups import Group
 from suite.analysis.statistics.accuracy import AccuracyComparison
+from suite.report.plots import layout, vectors
 from suite.report.plots.kinds import COMPARISON, TIMED, TRAINED, Kind, find_kinds
-from suite.report.plots.style import layout, vectors
-from suite.report.plots.style.look import STYLE
+from suite.report.plots.pens import STYLE
 from suite.report.plots.traces import Chart
 from suite.report.tables.frame import Table, excerpt
 
@@ -42,18 +42,14 @@ def draw(
     tables: Sequence[Table], learned: Sequence[AccuracyComparison], folder: Path, suffixes: Collection[str] = ("png",)
 ) -> list[Drawing]:
     """Draws every plot of these tables into the folder, in each of the formats."""
-    names = [_name(each.group) for each in tables]
-    names += [f"{_name(each.group)}-{each.group.rows[0].cell.recipe}" for each in learned]
     subjects: list[tuple[str, str, tuple[Any, ...]]] = [(COMPARISON, "", (tables, learned))]
-    parts: list[tuple[str, Any]] = [
-        *((TIMED, excerpt(each)) for each in tables),
-        *((TRAINED, each) for each in learned),
-    ]
-    subjects += [
-        (of, name, (each,))
-        for name, (of, each) in zip(_unique(names), parts, strict=True)
-        if any(row.ok for row in each.group.rows)
-    ]
+    names: list[str] = []
+    parts: list[Any] = [*map(excerpt, tables), *learned]
+    for of, each in zip([TIMED] * len(tables) + [TRAINED] * len(learned), parts, strict=True):
+        names.append(_name(each.group) + (f"-{each.group.rows[0].cell.recipe}" if of == TRAINED else ""))
+        number = names.count(names[-1])  # of a repeated name
+        if any(row.ok for row in each.group.rows):
+            subjects.append((of, f"{names[-1]}-v{number}" if number > 1 else names[-1], (each,)))
     with use_style():
         return [
             _draw(chart, kind, name, folder, suffixes)
@@ -98,10 +94,4 @@ def use_style() -> Any:
 
 
 def _name(group: Group) -> str:
-    """Returns workload and size, and the kind of data if it is not real."""
     return f"{group.workload}-{group.size}" + ("" if group.data_kind == "real" else f"-{group.data_kind}")
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    """Returns these names, with a number added to repeated ones."""
-    return [f"{name}-v{n + 1}" if (n := names[:place].count(name)) else name for place, name in enumerate(names)]

@@ -16,7 +16,7 @@ from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.text import spread
 from suite.report.plots import naming
-from suite.report.plots.style.look import CROSS, DOT, LINE_LEAST, nth
+from suite.report.plots.pens import CROSS, DOT, nth
 from suite.report.plots.traces import Axis, Chart, Panel, Rows, Traces
 from suite.report.tables.frame import Table
 
@@ -27,8 +27,7 @@ OF_A_HEADING = ("run", "machine", "size", "precision", "batch", "loader", "devic
 DODGE, DODGE_MOST = 0.014, 0.07
 #: What lies before the first and behind the last place of a swept setting: a part of it, or a factor.
 BEFORE, FACTOR = 0.4, 1.25
-SIDE_BY_SIDE = "Marks of one place stand side by side, so that none covers another."
-FEW = f"Fewer than {LINE_LEAST} marks are not joined by a line."
+RATE = Axis("samples per second\n(higher is better)")
 CROSSED = "Cross: a disturbed launch, in no median and no test."
 
 #: What is special about marks, in matplotlib's words.
@@ -39,23 +38,20 @@ Reading = tuple[float, str]
 Spread = tuple[float, float, float]
 
 
-def chart(
-    group: Group, title: str, grid: Sequence[Sequence[Panel]], caption: Iterable[str], per: str = "cell"
-) -> Chart:
+def chart(group: Group, title: str, grid: Sequence[Sequence[Panel]], *caption: str, per: str = "cell") -> Chart:
     """Returns a chart whose title, subtitle and caption say all that a plot without its report needs.
 
-    The caption says what is drawn, and what else the reader must know. The subtitle counts the launches ``per`` cell,
-    or per what a mark stands for.
+    The subtitle counts the launches ``per`` cell, or per what a mark stands for.
     """
     runs = {row.run for row in group.rows}
     last = [f"Shown: {group.part}." if group.part else "", f"Run {runs.pop()}." if len(runs) == 1 else ""]
-    return finish(Chart(title, naming.subtitle_of(group, per), list(caption), grid), last)
+    return finish(Chart(title, naming.subtitle_of(group, per), caption, grid), *last)
 
 
-def finish(made: Chart, last: Sequence[str]) -> Chart:
+def finish(made: Chart, *last: str) -> Chart:
     """Returns the chart with a caption that explains marked labels and ends with ``last``, in letters of the font."""
     noted = any(line.endswith(naming.NOTED) for label in made.labels for line in label.split("\n"))
-    caption = [*made.caption, naming.NOTED_WORDS if noted else "", *last]
+    caption = [*made.caption, naming.NOTED_WORDS * noted, *last]
     return replace(
         made,
         title=naming.plain(made.title, 300),
@@ -80,9 +76,7 @@ def stack_rows(table: Table, rows: Sequence[Row] | None = None) -> Rows:
     return Rows(places, naming.labels_of(table, shown, shared), headings)
 
 
-def rows_chart(
-    table: Table, panel: Panel, subject: str, caption: Iterable[str], *, left_out: str = "", of: str = "of"
-) -> Chart:
+def rows_chart(table: Table, panel: Panel, subject: str, *caption: str, left_out: str = "", of: str = "of") -> Chart:
     """Returns a chart of rows, whose caption names what is unsupported, and says why other cells are ``left_out``.
 
     A row without a launch that ended well has its outcome beside it.
@@ -90,9 +84,9 @@ def rows_chart(
     places = panel.rows.places if panel.rows else {}
     outcomes = {y: naming.plain(row.outcome, 60) for y, row in places.items() if not row.ok}
     group = naming.among(table, places.values())
-    words = [*caption, *naming.note_unsupported(table), *naming.note_left_out(table, group.rows, left_out)]
+    notes = naming.note_unsupported(table), naming.note_left_out(table, group.rows, left_out)
     panel = replace(panel, beside=outcomes | {**panel.beside})
-    return chart(group, naming.title_of(group, subject, of=of), [[panel]], words)
+    return chart(group, naming.title_of(group, subject, of=of), [[panel]], *caption, *notes)
 
 
 def spread_of(values: Iterable[float]) -> Spread:
@@ -205,9 +199,3 @@ def sweep(lines: Sequence[Line], x: Axis, panels: Sequence[Panel], units: Sequen
         last = number == len(panels) - 1
         drawn.append(replace(panel, traces=traces, x=x if last else replace(x, label="")))
     return drawn
-
-
-def note_lines(lines: Sequence[Line]) -> list[str]:
-    """Returns how lines are drawn that are several, or have few marks."""
-    few = any(0 < len(panel) < LINE_LEAST for line in lines for panel in line.panels)
-    return [*([SIDE_BY_SIDE] if len(lines) > 1 else []), *([FEW] if few else [])]

@@ -77,7 +77,6 @@ def _is_settled(group: Group) -> bool:
 
 
 def _modes(rows: Iterable[Row]) -> str:
-    """Returns the compile mode of each framework in words."""
     modes = dict(sorted({(row.cell.framework, row.cell.compile) for row in rows}))
     if all(USUAL_COMPILE[framework] == mode for framework, mode in modes.items()):
         return "usual compile modes"
@@ -138,7 +137,7 @@ def supported(group: Group) -> list[Row]:
     return [row for row in group.rows if row.outcome != "unsupported"]
 
 
-def note_unsupported(table: Table) -> list[str]:
+def note_unsupported(table: Table) -> str:
     """Returns a sentence that names the unsupported settings and their frameworks, if there are any.
 
     A setting is named alone if the framework has no other row with it, else the whole cell is.
@@ -151,11 +150,11 @@ def note_unsupported(table: Table) -> list[str]:
             alone = [name for name in names if SETTINGS[name](row) not in {SETTINGS[name](each) for each in others}]
             lacking.setdefault(values_of(row, alone or names), {})[FRAMEWORKS[row.cell.framework]] = None
     words = "; ".join(f"{values} ({listing(list(who))})" for values, who in lacking.items())
-    return [f"Not supported here, so not drawn: {words}."] if words else []
+    return f"Not supported here, so not drawn: {words}." if words else ""
 
 
-def note_left_out(table: Table, shown: Iterable[Row], why: str) -> list[str]:
+def note_left_out(table: Table, shown: Iterable[Row], why: str) -> str:
     """Returns a note on the supported cells that are not drawn and ``why``, if there are any."""
     known = {row.key for row in shown}
     more = sum(row.key not in known for row in supported(table.group))
-    return [f"Not drawn: {count(more, 'cell')} {why}."] if more else []
+    return f"Not drawn: {count(more, 'cell')} {why}." if more else ""

@@ -1,4 +1,4 @@
-"""What a plot shows, as data: a `Chart` of panels of `Traces`. Tests read it, `suite.report.plots.style` draws it."""
+"""What a plot shows, as data: a `Chart` of panels of `Traces`. Tests read it, `suite.report.plots` draws it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from math import log2
 from typing import Any, Literal
 
 from suite.analysis.rows.groups import Row
+
+#: Colours of text and lines, and the size in points of the usual letters.
+INK, PALE, GRID = "#222222", "#595959", "#DDDDDD"
+LETTERS = 9.0
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""The answer of a comparison: a few sentences, and a line for each of its tables that fits on a card.
+"""The answer of a comparison: a few lines, and a shorter one for each of its tables that fits on a card.
 
-Every sentence follows from the tests that all outputs show (`suite.analysis.statistics.multiple_testing`). Accuracies
-are tested in their own tables. Figures that were not tested are told as what was measured.
+Every line follows from the tests that all outputs show (`suite.analysis.statistics.multiple_testing`). Accuracies are
+tested in their own tables. What was not tested is told as it was measured.
 """
 
 from __future__ import annotations
@@ -9,22 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from suite.analysis.records.machines import gpus
 from suite.analysis.rows.blocks import flags_of, why_untested
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.statistics.accuracy import AccuracyComparison
-from suite.analysis.statistics.changes import Speedup
+from suite.analysis.statistics.fastest import FastestBySetting
 from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.sequential import launches_needed
-from suite.report.format.names import count, framework, number, times, workload
+from suite.report.format.names import count, counts, framework, name_value, workload
 from suite.report.format.text import capital
 from suite.report.tables.frame import Table
-from suite.report.text import devices, fastest, training
-from suite.report.text.changes import along, along_card, best_setting, switches, training_time
+from suite.report.text import changes, fastest
 
-#: The most sentences of an answer.
-MOST = 3
+#: The most lines of an answer, and the most settings of a table that have a line each.
+LINES_MOST, SETTINGS_MOST = 7, 2
+INTERVALS = "In parentheses: 95 % intervals, corrected for all comparisons of a run"
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ class Card:
 
 @dataclass(frozen=True)
 class Answer:
-    """At most `MOST` sentences, a card per table in the order of the tables, and the machine in words.
+    """At most `LINES_MOST` lines, a card per table in the order of the tables, and the machine in words.
 
-    Where the free switches of a CPU were measured, one more sentence is about them.
+    Where the free switches of a CPU were measured, more lines are about them.
     """
 
     sentences: tuple[str, ...]
@@ -55,84 +56,79 @@ class Answer:
 
 def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) -> Answer:
     """Returns the answer of a comparison, from its tables of timed cells and of cells that train to their end."""
-    timed, every_gain, grown = [], list[tuple[Group, Speedup]](), list[str]()
-    cards = []
-    for table in tables:
-        group, each = table.group, table.findings
-        if group.by == "framework":
-            text = fastest.sentence(each.contests, _where(group)) + _absent(group)
-            verdict = fastest.card(each.contests, fastest.CARD - len(_say_flags(group, short=True)))
-            every_gain += [(group, gain) for gain in each.gains]
-            grown.append(devices.sentence(table.scalings, f"the {workload(group)}"))
-        elif group.by == "devices" and (words := devices.sentence(table.scalings, f"the {workload(group)}")):
-            text, verdict = words, devices.card(table.scalings)
-        else:
-            text = along(group, each.gains, table.baseline)
-            verdict = along_card(group, each.gains)
-        if busy := _say_busy(group):
-            text, verdict = f"{_where(group)}, {busy}", busy
-        timed.append(text + _say_flags(group) + _doubt(table))
-        doubted = [f"DO NOT TRUST (control differs): {verdict}", "DO NOT TRUST: the control differs"]
-        cards.append(
-            _card(group, *(doubted if _doubt(table) else [f"{verdict}{_say_flags(group, short=True)}", verdict]))
-        )
-    if tables and (most := max(_most(table.group) for table in tables)) < min(
-        launches_needed(table.group.rows) for table in tables
-    ):
-        timed[0] = f"measured {times(most)} only, so nothing is tested: {timed[0]}"
+    made = [*map(_timed, tables), *map(_trained, learned)]
+    gains = [(workload(each.group), gain) for each in tables if _is_of_frameworks(each) for gain in each.findings.gains]
+    lines = [
+        *(line for first, _, _ in made for line in first),
+        *(line for _, further, _ in made for line in further),
+        *changes.largest([each for each in gains if each[1].axis != "tuning"]),
+    ]
+    findings = [*(each.findings for each in tables), *(each.findings for each in learned)]
+    contests = [contest for each in findings for contest in each.contests]
+    tested = any(each.tested for each in tables) or not all(each.is_untested for each in contests)
+    if len(lines) > (room := LINES_MOST - tested):
+        lines = [*lines[: room - 1], f"{len(lines) - room + 1} more lines are left out: see the tables"]
+    lines += changes.switches(gains)
+    groups = [*(each.group for each in tables), *(each.group for each in learned)]
+    rows = [row for group in groups for row in group.rows if row.ok and row.machines]
+    return Answer(
+        tuple(map(capital, [*lines, *[INTERVALS] * tested])),
+        tuple(card for _, _, card in made),
+        "; ".join(dict.fromkeys(map(_machine, rows))),
+    )
+
+
+def _is_of_frameworks(table: Table) -> bool:
+    return table.group.by == "framework"
+
+
+def _timed(table: Table) -> tuple[list[str], list[str], Card]:
+    """Returns the lines of a table, those that are told if there is room, and its card."""
+    group, each, where = table.group, table.findings, workload(table.group)
+    flags, n = _count_flags(group)
+    note = f" ({', '.join(f'{flag} {of}/{n}' for flag, of in flags)})" * bool(flags)
+    further: list[str] = []
+    if _is_of_frameworks(table):
+        lines, verdict = _say_fastest(each.contests, where), fastest.card(each.contests, fastest.CARD - len(note))
+        lines[-1] += _say_absent(group)
+        further = changes.devices(where, table.scalings)
+    elif group.by == "devices" and (lines := changes.devices(where, table.scalings)):
+        verdict = changes.devices_card(table.scalings)
     else:
-        timed = [text + _say_untested(table) for text, table in zip(timed, tables, strict=True)]
-    accuracies, shorter, speeds = [], [], []
-    for accuracy in learned:
-        each = accuracy.findings
-        group = each.group
-        accuracies.append(f"{_where(group)}, {training.accuracy(accuracy)}")
-        few = "" if _most(group) >= LEAST else f"; speed is not tested with fewer than {number(LEAST)} seeds"
-        speeds.append(fastest.sentence(each.contests, _where(group), "seed") + few + _say_flags(group))
-        shorter.append(training_time(each.gains, training.same_as_fp32(accuracy)))
-        short = training.short(accuracy)
-        cards.append(_card(group, f"{short}; {fastest.card(each.contests, fastest.CARD - len(short) - 2)}", short))
-    other_gains = [(group, gain) for group, gain in every_gain if gain.axis != "tuning"]
-    sentences = _choose_sentences([*timed, *accuracies], [*grown, best_setting(other_gains), *shorter], speeds)
-    sentences += [words] if (words := switches(every_gain)) else []
-    groups = [*(table.group for table in tables), *(each.group for each in learned)]
-    machines = [_machine(row) for group in groups for row in group.rows if row.ok and row.machines]
-    words = "; ".join(dict.fromkeys(machines))
-    return Answer(tuple(f"{capital(text)}." for text in sentences), tuple(cards), words)
+        lines, verdict = changes.along(where, group.by, each.gains), changes.along_card(group.by, each.gains)
+    if reasons := [words for words in dict.fromkeys(row.busy for row in group.rows) if words]:
+        verdict = f"the machine was too busy to answer: no winner is named ({'; '.join(reasons)})"
+        lines = [f"{where}: {verdict}"]
+    lines[-1] += "".join(f"; {of} of {n} launches are flagged {flag}" for flag, of in flags) + _say_untested(table)
+    verdicts = [verdict + note, verdict]
+    if not all(control.sound for control in table.controls):
+        lines = [f"DO NOT TRUST (a second copy of a cell came out different): {line}" for line in lines]
+        verdicts = [f"DO NOT TRUST (control differs): {verdict}", "DO NOT TRUST: the control differs"]
+    return lines, further, _card(group, *verdicts)
 
 
-def _where(group: Group) -> str:
-    return f"on the {workload(group)}"
-
-
-def _choose_sentences(first: Sequence[str], second: Sequence[str], third: Sequence[str]) -> list[str]:
-    """Returns the sentences that are told: those of every table, then as many more as there is room for."""
-    if len(first) > MOST:
-        rest = len(first) - MOST + 1
-        return [
-            *first[: MOST - 1],
-            f"{number(rest)} more {'table is' if rest == 1 else 'tables are'} not summarised here",
-        ]
-    told = [*first, *(text for text in second if text)][:MOST]
-    return [*told, *third] if len(told) + len(third) <= MOST else told
-
-
-def _card(group: Group, *verdicts: str) -> Card:
-    """Returns the card with the first verdict that fits, or with the beginning of the last."""
-    fitting = next((text for text in verdicts if len(text) <= fastest.CARD), "")
-    verdict = fitting or f"{verdicts[-1][: fastest.CARD - 1]}…"
-    return Card(group.workload, group.size, capital(workload(group)), verdict, _most(group))
-
-
-def _most(group: Group) -> int:
-    return max((len(row.launches) for row in group.rows), default=0)
+def _say_fastest(contests: Sequence[FastestBySetting], where: str, unit: str = "launch") -> list[str]:
+    """Returns a line for each setting, or of many settings one that counts them."""
+    if not contests:
+        return [f"{where}: no launch gave a result that can be ranked"]
+    shown = [each for each in contests if each.rivals] or contests[:1]
+    shared = set.intersection(*({*contest.settings} for contest in shown))
+    if len(shown) > SETTINGS_MOST:
+        ratios = [contest.gap(contest.top, name) for contest in shown for name in contest.rivals]
+        start = fastest.label(f"{where}, {len(shown)} settings", ratios, unit)
+        lines = [f"{start}: {fastest.card(contests, 200)}"]
+    else:
+        names = [[name_value(*pair) for pair in each.settings if pair not in shared] for each in shown]
+        lines = [fastest.line(each, ", ".join([where, *of]), unit) for each, of in zip(shown, names, strict=True)]
+    unranked = {framework(name): why for each in contests for name, why in each.unranked.items()}
+    lines[-1] += "".join(f"; {name} is not ranked: {why}" for name, why in unranked.items())
+    return lines
 
 
 def _say_untested(table: Table) -> str:
-    """Returns why the fastest row was tested against no other, such as too few blocks; nothing if it was."""
-    few, least = _most(table.group), launches_needed(table.group.rows)
+    few, least = _count_launches(table.group), launches_needed(table.group.rows)
     if few < least:
-        return f"; nothing is tested with {count(few, 'launch')}"
+        return f"; a test needs {least} launches"
     if reason := why_untested(*table.group.rows):
         return f"; not tested, since {reason}"
     untested = [each for each in table.findings.contests if each.is_untested and each.rivals]
@@ -140,31 +136,7 @@ def _say_untested(table: Table) -> str:
     return f"; not tested, with {max(shared)} undisturbed blocks of {least}" if shared and max(shared) < least else ""
 
 
-def _doubt(table: Table) -> str:
-    """Returns a warning if the method failed its check: the same cell, measured twice, came out different."""
-    if all(control.sound for control in table.controls):
-        return ""
-    return "; DO NOT TRUST THIS: a second copy of the same cell came out different (see the control under the table)"
-
-
-def _say_flags(group: Group, short: bool = False) -> str:
-    """Returns the flags that more than half of the launches have, with their number; empty without any."""
-    launches = [flags_of(record) for row in group.rows for record in (*row.ok, *row.set_aside)]
-    counts = Counter(flag for flags in launches for flag in flags)
-    words = [(flag, n) for flag, n in sorted(counts.items()) if 2 * n > len(launches)]
-    if short:
-        return f" ({', '.join(f'{flag} {n}/{len(launches)}' for flag, n in words)})" if words else ""
-    return "".join(f"; {n} of {len(launches)} launches are flagged {flag}" for flag, n in words)
-
-
-def _say_busy(group: Group) -> str:
-    """Returns that a run of the group names no winner, and why; empty if the machine was quiet enough."""
-    reasons = [words for words in dict.fromkeys(row.busy for row in group.rows) if words]
-    return f"the machine was too busy to answer: no winner is named ({'; '.join(reasons)})" if reasons else ""
-
-
-def _absent(group: Group) -> str:
-    """Returns which frameworks did not succeed in any setting, and how their launches ended."""
+def _say_absent(group: Group) -> str:
     well = {row.cell.framework for row in group.rows if row.ok}
     ended: dict[str, dict[str, None]] = {}
     for row in group.rows:
@@ -173,8 +145,79 @@ def _absent(group: Group) -> str:
     return "".join(f"; {framework(name)} has no result ({', '.join(words)})" for name, words in ended.items())
 
 
+def _count_flags(group: Group) -> tuple[list[tuple[str, int]], int]:
+    """Returns the flags that more than half of the launches have, with their number, and the number of launches."""
+    launches = [flags_of(record) for row in group.rows for record in (*row.ok, *row.set_aside)]
+    flags = Counter(flag for each in launches for flag in each)
+    return [(flag, n) for flag, n in sorted(flags.items()) if 2 * n > len(launches)], len(launches)
+
+
+def _trained(table: AccuracyComparison) -> tuple[list[str], list[str], Card]:
+    each, where = table.findings, workload(table.group)
+    rows = [row for row in table.rows if row["accuracy"] is not None]
+    flags, n = _count_flags(table.group)
+    speeds = _say_fastest(each.contests, where, "seed")
+    speeds[-1] += "" if _count_launches(table.group) >= LEAST else f"; a test needs {LEAST} seeds"
+    speeds[-1] += "".join(f"; {of} of {n} launches are flagged {flag}" for flag, of in flags)
+    columns = zip(table.group.rows, table.rows, strict=True)
+    same = {row.key for row, each in columns if each["fp32_verdict"] == "same"}
+    further = [*changes.training_time(where, each.gains, same), *speeds]
+    short = _accuracy_card(rows)
+    contests = fastest.card(each.contests, fastest.CARD - len(short) - 2)
+    return [_say_accuracy(table, rows, where)], further, _card(table.group, f"{short}; {contests}", short)
+
+
+def _say_accuracy(table: AccuracyComparison, rows: Sequence[dict[str, Any]], where: str) -> str:
+    """Returns the accuracy of each cell, with its difference to the baseline and what the test says of it."""
+    if not rows:
+        return f"{where}: no training ended well"
+    settings = [name for name in ("precision", "batch") if len({row[name] for row in rows}) > 1]
+    parts = []
+    for row in rows:
+        name = " ".join([framework(row["framework"]), *(str(row[setting]) for setting in settings)])
+        parts.append(f"{name} {_write_accuracy(row['accuracy'])}{_say_difference(row)}")
+    epochs = count(int(max(row["epochs"] for row in rows)), "epoch")
+    untested = "" if any(row["verdict"] for row in rows) else ", not tested"
+    seeds = counts((int(row["seeds_ok"]) for row in rows), "seed")
+    base = f"; differences are to {framework(table.baseline)}, in points" if not untested else ""
+    return f"{where}, test accuracy after {epochs} ({seeds}{untested}): {', '.join(parts)}{base}"
+
+
+def _say_difference(row: dict[str, Any]) -> str:
+    if not row["verdict"]:
+        return ""
+    value, low, high = (100 * row[f"difference_{end}"] for end in ("value", "low", "high"))
+    return f" ({value:+.2f}, {low:+.2f} to {high:+.2f}, {row['verdict']})"
+
+
+def _accuracy_card(rows: Sequence[dict[str, Any]]) -> str:
+    if not rows:
+        return "no training ended well"
+    kinds = {row["verdict"] for row in rows} - {""}
+    values = [row["accuracy"] for row in rows]
+    words = f"accuracy {' to '.join(dict.fromkeys(map(_write_accuracy, (min(values), max(values)))))}"
+    if not kinds:
+        return f"{words} (n = {min(int(row['seeds_ok']) for row in rows)}, not tested)"
+    differ = "which differs" if kinds & {"higher", "lower"} else "the same" if kinds == {"same"} else "not decided"
+    return f"{words}, {differ}"
+
+
+def _write_accuracy(value: float) -> str:
+    return f"{value:.3f}".lstrip("0")
+
+
+def _card(group: Group, *verdicts: str) -> Card:
+    """Returns the card with the first verdict that fits, or with the beginning of the last."""
+    fitting = next((text for text in verdicts if len(text) <= fastest.CARD), "")
+    verdict = fitting or f"{verdicts[-1][: fastest.CARD - 1]}…"
+    return Card(group.workload, group.size, capital(workload(group)), verdict, _count_launches(group))
+
+
+def _count_launches(group: Group) -> int:
+    return max((len(row.launches) for row in group.rows), default=0)
+
+
 def _machine(row: Row) -> str:
-    """Returns processor, cores and GPUs in words, of the first of several machines."""
     name = row.machines[0].replace("; ", ", ", 1)
     if not gpus(row.ok[0]):
         return f"{name}, no GPU"

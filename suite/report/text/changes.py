@@ -1,140 +1,201 @@
-"""What the settings of a run change within a framework, in sentences."""
+"""What the settings of a run change within a framework, a line for each change.
+
+``IMDB LSTM, batch 64 instead of 32 (6 launches): PyTorch 0.86x (0.81 to 0.92, slower), TensorFlow 1.64x (...)``
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from suite.analysis.bottlenecks.bottleneck import GAIN
-from suite.analysis.rows.groups import SETTINGS, Group
-from suite.analysis.rows.wording import fill, listing
+from suite.analysis.rows.groups import SETTINGS
+from suite.analysis.rows.wording import listing
 from suite.analysis.statistics.changes import Speedup
-from suite.catalog.settings import OF_A_FRAMEWORK
+from suite.analysis.statistics.inference import Estimate
+from suite.analysis.statistics.scaling import WEAK, Point, Scaling
+from suite.plan.cell import REFERENCE_STRATEGY
 from suite.plan.settings.tunings import ARENAS, ARENAS_OF, KEPT, ONE_ARENA
-from suite.report.format.names import (
-    PHRASES,
-    SETTING_NAMES,
-    SUBJECTS,
-    WORKLOADS,
-    framework,
-    frameworks,
-    phrase,
-    workload,
-)
-from suite.report.text.fastest import CARD
-from suite.report.text.voice import change, span
+from suite.report.format.names import SETTING_NAMES, SUBJECTS, WORKLOADS, framework, name_value, strategy
+from suite.report.text.fastest import CARD, bounded, label, state
 
 #: What a reader adds to a training of his own.
 SHELL = " ".join(f"{name}={value}" for name, value in {**KEPT, ARENAS: ONE_ARENA}.items())
 OTHERWISE = listing([f"{value} for {framework(name)}'s {WORKLOADS[of]}" for (name, of), value in ARENAS_OF.items()])
 TURN_ON = (
-    f"to have them in a script of your own, start it as `{SHELL} python train.py` ({ARENAS}={OTHERWISE}), and in "
-    "PyTorch call `torch.set_flush_denormal(True)` first"
+    f"To have the free switches of a CPU in a script of your own, start it as `{SHELL} python train.py` "
+    f"({ARENAS}={OTHERWISE}), and in PyTorch call `torch.set_flush_denormal(True)` first"
 )
 
+#: A gain, and the workload of its table in words.
+Gain = tuple[str, Speedup]
 
-def best_setting(gains: Sequence[tuple[Group, Speedup]]) -> str:
-    """Returns the largest gain of a setting, and what it does to the other frameworks; empty without any gain.
+
+def largest(gains: Sequence[Gain]) -> list[str]:
+    """Returns the largest gain of a setting, and the largest loss if it is larger; each with the other frameworks.
 
     Settings are tested against the usual one and not against each other, so the largest gain is one that was measured.
     """
     if not gains:
-        return ""
-    tested = [each for each in gains if each[1].ratio.verdict]
-    decided = [each for each in tested if each[1].ratio.verdict == "faster"]
-    lost = [each for each in tested if each[1].ratio.verdict == "slower"]
+        return []
     names = listing([SETTING_NAMES.get(name, name) for name in dict.fromkeys(gain.axis for _, gain in gains)], "or")
-    loss = min(lost, key=lambda each: _value(each[1]), default=None)
-    if tested and not decided:
-        nothing = f"no other {names} makes a framework decidedly faster"
-        return f"{nothing}; {_largest('loss', *loss, gains)}" if loss else nothing
-    group, gain = max(decided or gains, key=lambda each: _value(each[1]))
-    if _value(gain) < GAIN:
-        return f"no other {names} gained {GAIN - 1:.0%} or more"
-    words = _largest("gain", group, gain, gains)
-    # What loses more than anything gains is the more important news, unless the same change has just been told.
-    if not loss or _size(loss[1]) <= _size(gain) or (loss[0] is group and _is_same_change(loss[1], gain)):
-        return words
-    return f"{words}; {_largest('loss', *loss, gains)}"
+    tested = any(gain.ratio.verdict for _, gain in gains)
+    faster, slower = ([each for each in gains if each[1].ratio.verdict == word] for word in ("faster", "slower"))
+    best = max(faster or gains, key=lambda each: each[1].ratio.value or 0.0)
+    if tested and not faster:
+        lines = [f"no other {names} makes a framework decidedly faster"]
+    elif (best[1].ratio.value or 0.0) < GAIN:
+        return [f"no other {names} gained {GAIN - 1:.0%} or more"]
+    else:
+        lines = [f"largest gain: {_line(*best, gains)}"]
+    if not slower:
+        return lines
+    worst = max(slower, key=lambda each: _size(each[1]))
+    is_larger = _size(worst[1]) > _size(best[1]) and not _is_same_change(worst[1], best[1])
+    return [*lines, f"largest loss: {_line(*worst, gains)}"] if is_larger or not faster else lines
 
 
-def along(group: Group, gains: Sequence[Speedup], base: str) -> str:
-    """Returns what a table along an axis shows: each framework's largest difference to ``base``."""
+def along(where: str, by: str, gains: Sequence[Speedup]) -> list[str]:
+    """Returns what a table along an axis shows: the changes that make the largest difference in some framework."""
+    axis = SETTING_NAMES.get(by, by)
     if not gains:
-        return f"on the {workload(group)}, no two cells differ in nothing but the {_axis(group)}"
-    largest, told = _differences(gains), dict[str, list[Speedup]]()
-    for gain in largest.values():
-        told.setdefault(f"{gain.values}{_among(gain, gains)}", []).append(gain)
-    parts = [
-        _change(each, (f"the {workload(group)}" if not at else "it") + _among(each[0], gains))
-        for at, each in enumerate(told.values())
-    ]
-    if rest := [name for name in dict.fromkeys(gain.framework for gain in gains) if name not in largest]:
-        usual = "the oldest" if group.by == "release" else "the usual one" if group.by in OF_A_FRAMEWORK else base
-        reference = f"another {_axis(group)} than {usual}"
-        where = "" if parts else f" on the {workload(group)}"
-        parts.append(f"for {frameworks(rest)} no difference of {reference} is decided{where}")
-    return "; ".join(parts)
+        return [f"{where}: no two cells differ in nothing but the {axis}"]
+    every = [(where, gain) for gain in gains]
+    lines = [_line(where, gain, every) for gain in _differences(gains).values()]
+    return [*dict.fromkeys(lines)] or [f"{where}: no other {axis} makes a decided difference"]
 
 
-def along_card(group: Group, gains: Sequence[Speedup]) -> str:
+def along_card(by: str, gains: Sequence[Speedup]) -> str:
     """Returns the same in a line for an index."""
-    largest = _differences(gains)
-    if not largest:
-        return f"no other {_axis(group)} makes a decided difference" if gains else "nothing to compare"
-    tested = any(gain.ratio.verdict for gain in gains)
-    note = "" if tested else f" (n = {min(gain.ratio.blocks for gain in gains)}, not tested)"
+    differences = _differences(gains)
+    if not differences:
+        return f"no other {SETTING_NAMES.get(by, by)} makes a decided difference" if gains else "nothing to compare"
+    untested = not any(gain.ratio.verdict for gain in gains)
+    note = f" (n = {min(gain.ratio.blocks for gain in gains)}, not tested)" if untested else ""
     words = [
-        f"{framework(name)} {span([_value(gain)])}x {phrase(gain.axis, gain.values[0])}"
-        for name, gain in largest.items()
+        f"{framework(name)} {_value(gain.ratio)} ({name_value(gain.axis, gain.values[0])})"
+        for name, gain in differences.items()
     ]
     fitting = (", ".join(words[:n]) + note for n in range(len(words), 0, -1))
     return next((text for text in fitting if len(text) <= CARD), f"{words[0]}{note}")
 
 
-def training_time(gains: Sequence[Speedup], same_accuracy: Iterable[object]) -> str:
+def training_time(where: str, gains: Sequence[Speedup], same_accuracy: Collection[object]) -> list[str]:
     """Returns which setting trains fastest, and whether the accuracy stays the same; empty if none is faster.
 
-    ``same_accuracy`` holds the keys of the rows whose accuracy was shown to be that of fp32.
+    ``same_accuracy`` holds the keys of the rows whose accuracy was shown to be that of fp32, with which the tests of
+    accuracy compare other precisions and no other settings.
     """
     decided = [gain for gain in gains if gain.ratio.verdict == "faster"]
     if not decided:
-        return ""
-    best = max(decided, key=_value)
-    alike = _alike(best, gains)
-    faster = [gain for gain in alike if gain.ratio.verdict == "faster"]
-    return f"{_change(alike, f'training{_among(best, gains)}', 'seed')}{_accuracy(faster, set(same_accuracy))}"
+        return []
+    best = max(decided, key=lambda gain: gain.ratio.value or 0.0)
+    faster = [gain for gain in _alike(best, gains) if gain.ratio.verdict == "faster"]
+    if any(gain.axis != "precision" or gain.before.cell.precision != "fp32" for gain in faster):
+        words = "the accuracies were not compared"
+    elif all(gain.row.key in same_accuracy for gain in faster):
+        words = "where it is faster, the accuracy is the same"
+    else:
+        words = "the accuracy was not shown to be the same"
+    return [f"{_line(where, best, [(where, gain) for gain in gains], 'seed')}; {words}"]
 
 
-def switches(gains: Sequence[tuple[Group, Speedup]]) -> str:
+def switches(gains: Sequence[Gain]) -> list[str]:
     """Returns what the free switches of a CPU change, and how to turn them on; empty where that was not measured."""
-    own = [(group, gain) for group, gain in gains if gain.axis == "tuning" and gain.values == ("known", "installed")]
-    parts: dict[str, str] = {}
-    for group, gain in own:
-        alike = _alike(gain, [each for other, each in own if other is group])
-        what = f"the {workload(group)}{_among(gain, [each for other, each in own if other is group])}"
-        parts.setdefault(what, _change(alike, what))
-    return f"the free switches of a CPU: {'; '.join(parts.values())}; {TURN_ON}" if parts else ""
+    own = [each for each in gains if each[1].axis == "tuning" and each[1].values == ("known", "installed")]
+    return [*dict.fromkeys(_line(*each, own) for each in own), TURN_ON] if own else []
 
 
-def _change(alike: Sequence[Speedup], what: str, unit: str = "launch") -> str:
-    value, before = alike[0].values
-    told = [(framework(gain.framework), gain.ratio, ()) for gain in alike]
-    return change(f"{fill(SUBJECTS[alike[0].axis], value)} instead of {before}", what, told, unit)
+def devices(where: str, scalings: Sequence[Scaling]) -> list[str]:
+    """Returns what the most devices gain; empty without any scaling.
+
+    It is weak scaling where there is any, by the usual strategy of each framework where that was measured.
+    """
+    points = _choose_points(scalings)
+    if not points:
+        return []
+    (scaling, point), *_ = points
+    rows = [row for each in scalings for row in each.rows if row.cell.devices > 1]
+    varying = [name for name in SUBJECTS if name not in ("devices", "strategy", "compile", "run")]
+    values = {name: {SETTINGS[name](each.row) for _, each in points} for name in varying}
+    named = [
+        f", {name_value(name, min(shown))}"
+        for name, shown in values.items()
+        if len(shown) == 1 and len({SETTINGS[name](row) for row in rows}) > 1
+    ]
+    what = f"{where}{''.join(named)}, {point.devices} devices instead of {scaling.base.devices}"
+    kept = "" if scaling.kind == WEAK else ", with the same global batch"
+    ratios = [
+        f"{framework(each.framework)} with {strategy(each.strategy)} {bounded(at.speed_up, note=_describe(at))}"
+        for each, at in points
+    ]
+    start = label(what + kept, [at.speed_up for _, at in points], "launch")
+    threads = {(at.threads, each.base.threads) for each, at in points}
+    fewer = [pair for pair in threads if all(pair) and len({*pair}) == len({*threads}) + 1]
+    own = "".join(f"; each device has {few} of the processor's {many} threads" for few, many in fewer)
+    return [f"{start}: {', '.join(ratios)}{own}"]
 
 
-def _largest(kind: str, group: Group, gain: Speedup, gains: Sequence[tuple[Group, Speedup]]) -> str:
-    own = [each for other, each in gains if other is group]
-    return f"largest {kind} by a setting: {_change(_alike(gain, own), f'the {workload(group)}{_among(gain, own)}')}"
+def devices_card(scalings: Sequence[Scaling]) -> str:
+    """Returns the same in a line for an index."""
+    points = _choose_points(scalings)
+    if not points:
+        return "nothing to compare"
+    words = [f"{framework(each.framework)} {_value(point.speed_up)}" for each, point in points]
+    note = "" if all(point.speed_up.verdict for _, point in points) else ", not tested"
+    (scaling, point), *_ = points
+    return f"{point.devices} devices over {scaling.base.devices}: {', '.join(words)}{note}"
+
+
+def _describe(point: Point) -> str:
+    efficiency, cost = point.efficiency.value, point.communication
+    words = [state(point.speed_up), f"efficiency {100 * efficiency:.0f} %" if efficiency else ""]
+    return ", ".join(filter(None, [*words, f"communication {100 * cost.share:.0f} %" if cost else ""]))
+
+
+def _choose_points(scalings: Sequence[Scaling]) -> list[tuple[Scaling, Point]]:
+    """Returns one scaling of each framework, and its point at the most devices that all of them have."""
+    kinds = [each for each in scalings if each.kind == WEAK] or [*scalings]
+    by_framework: dict[str, Scaling] = {}
+    for each in sorted(kinds, key=lambda each: each.strategy != REFERENCE_STRATEGY[each.framework]):
+        if any(point.speed_up.value for point in each.points[1:]):
+            by_framework.setdefault(each.framework, each)
+    counts = [{p.devices for p in each.points[1:] if p.speed_up.value} for each in by_framework.values()]
+    if not counts:
+        return []
+    most = max(set.intersection(*counts) or counts[0])
+    base = next(iter(by_framework.values())).base.devices
+    return [
+        (each, point)
+        for each in by_framework.values()
+        for point in each.points[1:]
+        if point.devices == most and point.speed_up.value and each.base.devices == base
+    ]
+
+
+def _line(where: str, gain: Speedup, gains: Sequence[Gain], unit: str = "launch") -> str:
+    """Returns the line of a change, with the same change in each other framework."""
+    own = [each for of, each in gains if of == where]
+    alike = _alike(gain, own)
+    value, before = gain.values
+    change = f"{where}{_among(gain, own)}, {name_value(gain.axis, value)} instead of {before}"
+    tested = any(each.ratio.verdict for each in alike)
+    ratios = [f"{framework(each.framework)} {bounded(each.ratio, note=state(each.ratio) * tested)}" for each in alike]
+    return f"{label(change, [each.ratio for each in alike], unit)}: {', '.join(ratios)}"
+
+
+def _value(ratio: Estimate) -> str:
+    return bounded(replace(ratio, low=None, high=None))
 
 
 def _alike(best: Speedup, gains: Iterable[Speedup]) -> list[Speedup]:
-    """Returns this gain, then the same change in each other framework, all other settings being the same."""
+    """Returns this gain and the same change in each other framework, all other settings being the same."""
     by_framework = {best.framework: best}
     for gain in gains:
         if _is_same_change(gain, best):
             by_framework.setdefault(gain.framework, gain)
-    return [*by_framework.values()]
+    return sorted(by_framework.values(), key=lambda gain: list(REFERENCE_STRATEGY).index(gain.framework))
 
 
 def _is_same_change(gain: Speedup, best: Speedup) -> bool:
@@ -143,44 +204,27 @@ def _is_same_change(gain: Speedup, best: Speedup) -> bool:
     return alike and (gain.axis, gain.values, gain.row.run) == (best.axis, best.values, best.row.run)
 
 
-def _value(gain: Speedup) -> float:
-    return gain.ratio.value or 0.0
-
-
 def _size(gain: Speedup) -> float:
     """Returns how large a difference is in either direction: half as fast is as far as twice as fast."""
     return abs(math.log(gain.ratio.value or 1.0))
 
 
-def _axis(group: Group) -> str:
-    return SETTING_NAMES.get(group.by, group.by)
-
-
 def _differences(gains: Sequence[Speedup]) -> dict[str, Speedup]:
     """Returns each framework's largest difference in either direction: of the decided ones, or of untested ones."""
-    largest: dict[str, Speedup] = {}
+    differences: dict[str, Speedup] = {}
     for name in dict.fromkeys(gain.framework for gain in gains):
         own = [gain for gain in gains if gain.framework == name]
         decided = [gain for gain in own if gain.ratio.verdict in ("faster", "slower")]
         if known := decided or [gain for gain in own if not gain.ratio.verdict]:
-            largest[name] = max(known, key=_size)
-    return largest
-
-
-def _accuracy(gains: Sequence[Speedup], same_as_fp32: set[object]) -> str:
-    """Returns whether the accuracy stays; the tests of accuracy compare precisions with fp32 and no other settings."""
-    if any(gain.axis != "precision" or gain.before.cell.precision != "fp32" for gain in gains):
-        return "; the accuracies were not compared"
-    if all(gain.row.key in same_as_fp32 for gain in gains):
-        return "; where it is faster, the accuracy is the same"
-    return "; the accuracy was not shown to be the same"
+            differences[name] = max(known, key=_size)
+    return differences
 
 
 def _among(gain: Speedup, gains: Sequence[Speedup]) -> str:
     """Returns the settings that tell this gain from others of the same change in the same framework."""
     alike = [each for each in gains if (each.framework, each.axis) == (gain.framework, gain.axis)]
     alike = [each for each in alike if each.values == gain.values]
-    names = [name for name in PHRASES if name != gain.axis and len({SETTINGS[name](each.row) for each in alike}) > 1]
+    names = [name for name in SUBJECTS if name != gain.axis and len({SETTINGS[name](each.row) for each in alike}) > 1]
     if len({each.row.cell.strategy for each in alike} - {""}) < 2:  # the number of devices implies it
         names = [name for name in names if name != "strategy"]
-    return "".join(f" {phrase(name, SETTINGS[name](gain.row))}" for name in names)
+    return "".join(f", {name_value(name, SETTINGS[name](gain.row))}" for name in names)

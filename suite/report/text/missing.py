@@ -36,7 +36,7 @@ TYPED = {
 SWITCHES = ("no-control", "trusted-network")
 
 #: Characters of an option's value that are shown.
-MOST = 1000
+VALUE_MOST = 1000
 
 _NAME = "|".join(map(re.escape, sorted(MATRICES, key=len, reverse=True)))
 
@@ -75,7 +75,7 @@ def command(run: str, settings: Mapping[str, Any], workloads: Iterable[str] = ()
         value = settings.get(name)
         fixed = name != "launches" or settings.get("design") != SEQUENTIAL
         if fixed and isinstance(value, (str, int, float)) and value not in usual:
-            words += [option, clean(value, MOST)]
+            words += [option, clean(value, VALUE_MOST)]
     limit = settings.get("memory_limit")
     if isinstance(limit, (int, float)):
         words += ["--memory-limit", _number(limit / 2**30)]
@@ -89,25 +89,24 @@ def name_workloads(workloads: Iterable[str]) -> list[str]:
 
 
 def _options_typed(typed: Mapping[str, Any]) -> list[str]:
-    """The options that chose cells and windows, as they were typed."""
     names = typed.get("matrix")
     matrices = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-    words = [word for name in matrices for word in ("--matrix", clean(name, MOST))]
+    words = [word for name in matrices for word in ("--matrix", clean(name, VALUE_MOST))]
     for name, option in TYPED.items():
         value = typed.get(name)
         if isinstance(value, (str, int, float)):
-            words += [option, clean(value, MOST) if isinstance(value, str) else _number(value)]
+            words += [option, clean(value, VALUE_MOST) if isinstance(value, str) else _number(value)]
     return [*words, *(f"--{name}" for name in SWITCHES if typed.get(name) is True)]
 
 
 def _older(settings: Mapping[str, Any]) -> list[str]:
     """The same for a run that did not record what was typed: from its name, its axes and its windows."""
     name, sweep, plan = (settings.get(key) for key in ("matrix", "sweep", "plan"))
-    axes = clean(sweep, MOST).split() if isinstance(sweep, str) else []  # "precision fp32,bf16 loader w2"
+    axes = clean(sweep, VALUE_MOST).split() if isinstance(sweep, str) else []  # "precision fp32,bf16 loader w2"
     words = []
     if isinstance(name, str) and not (axes and name.partition("-")[0] == "sweep"):
         known = _MATRICES.match(name) if axes else _MATRICES.fullmatch(name)
-        words = ["--matrix", known[0].replace("+", ",") if known else clean(name, MOST)]
+        words = ["--matrix", known[0].replace("+", ",") if known else clean(name, VALUE_MOST)]
     words += [word if at % 2 else f"--{word}" for at, word in enumerate(axes)]
     least_s = plan.get("min_window_s") if isinstance(plan, dict) else None
     return [*words, "--min-window", _number(least_s)] if isinstance(least_s, (int, float)) else words

@@ -19,35 +19,13 @@ from suite.report.format.text import capital
 from suite.report.tables.frame import Table
 from suite.report.text.missing import name_workloads
 
-#: How a sentence names a category, where it does not use the name itself.
-PHRASES = {
-    "convolution forward": "forward passes of convolutions",
-    "convolution input gradient": "input gradients of convolutions",
-    "convolution weight gradient": "weight gradients of convolutions",
-    "matrix product": "matrix products",
-    "recurrent kernel": "recurrent kernels",
-    "recurrent layer": "the recurrent layer (one kernel on one side, on the other products and element-wise "
-    "operations in a loop)",
-    "element-wise": "element-wise operations",
-    "reduction and pooling": "reductions and pooling",
-    "copy and layout change": "copies and layout changes",
-    "idle": "idle time",
-    "other": "operations that no rule knows",
-}
-
 #: The way to a profile, where there is none.
-RECORD = "pytest suite --profile --benchmark-save"
-
-#: How the times of profiles were scaled, by whether the kernels of both kept theirs.
-SLOWED = {
-    False: "as if everything had slowed alike",
-    True: "as if the kernels had kept their times and the host alone had slowed",
-}
+PROFILE_COMMAND = "pytest suite --profile --benchmark-save"
 
 #: Calls that differ by this factor are told.
-MANY = 3.0
+CALLS_FACTOR = 3.0
 #: An operation with this share of its category is most of it.
-MOST = 0.5
+MAIN_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -92,13 +70,11 @@ def is_profiled(tables: Iterable[Table]) -> bool:
 def no_profile(tables: Iterable[Table], spell: Callable[[str], str] = str) -> str:
     """Returns how to get a profile, for a run without one."""
     rows = [row for table in tables for row in table.group.rows]
-    return (
-        f"No profile was recorded, so there are no causes. Measure with --profile to record one: {spell(_record(rows))}"
-    )
+    return f"No profile was recorded, so there are no causes. Measure with --profile: {spell(_record(rows))}"
 
 
 def _record(rows: Iterable[Row]) -> str:
-    return " ".join([RECORD, *map(shlex.quote, name_workloads(row.cell.workload for row in rows))])
+    return " ".join([PROFILE_COMMAND, *map(shlex.quote, name_workloads(row.cell.workload for row in rows))])
 
 
 def _explain_pair(table: Table, pair: ExplainedPair) -> PairExplanation:
@@ -119,10 +95,7 @@ def sentences(causes: Causes, subject: str, other: str) -> list[str]:
     """Returns how long both steps take, then a sentence per cause, the largest first, then what limits the answer."""
     ours, theirs = (f"{figure(1e3 * seconds)} ms" for seconds in (causes.step_s, causes.other_step_s))
     times = f"({figure(causes.step_s / causes.other_step_s)} times as long)"
-    if causes.per == "sample":
-        first = f"{subject} takes {ours} a sample, {other} {theirs} {times}."
-    else:
-        first = f"A step of {subject} takes {ours}, one of {other} {theirs} {times}."
+    first = f"A {causes.per} takes {ours} in {subject}, {theirs} in {other} {times}."
     if causes.alike:
         return [first, "They differ by less than 2 %, so there is no difference to explain."]
     lines = [first]
@@ -138,16 +111,14 @@ def _limits(causes: Causes, subjects: tuple[str, str]) -> list[str]:
     """Describes what the answer does not say: tests, sums that disagree, what is not named, flagged launches."""
     lines = []
     if not causes.tested:
-        shared = (
-            f"{count(causes.blocks, 'block')} with both profiles" if causes.blocks else "no block has both profiles"
-        )
-        lines.append(f"Not tested: {shared}, a test needs at least {LEAST}.")
-    off = [each.covered for each in (causes.row, causes.other)]
-    if max(abs(covered - 1) for covered in off) > AGREES:
-        times = " and ".join(f"{covered:.2f}" for covered in off)
+        lines.append(f"Not tested: {count(causes.blocks, 'block')} with both profiles, a test needs at least {LEAST}.")
+    covered = [each.covered for each in (causes.row, causes.other)]
+    if max(abs(each - 1) for each in covered) > AGREES:
+        kept = causes.row.kernels_kept and causes.other.kernels_kept
+        slowed = "the kernels had kept their times and the host alone" if kept else "everything"
         lines.append(
-            f"The profiled steps took {times} times as long as the timed ones. The times above are scaled to the timed "
-            f"steps, {SLOWED[causes.row.kernels_kept and causes.other.kernels_kept]}."
+            f"The profiled steps took {covered[0]:.2f} and {covered[1]:.2f} times as long as the timed ones. The times "
+            f"above are scaled to the timed steps, as if {slowed} had slowed."
         )
     if causes.named < NAMED:
         rest = causes.longer * (1 - causes.named)
@@ -157,42 +128,30 @@ def _limits(causes: Causes, subjects: tuple[str, str]) -> list[str]:
         lines.append(f"No rule knows {shares} of the two steps (other), so causes may hide there.")
     for subject, each in zip(subjects, (causes.row, causes.other), strict=True):
         profiled = [record for record in each.row.ok if record.profile]
-        counts = Counter(flag for record in profiled for flag in flags_of(record))
-        if counts:
+        if counts := Counter(flag for record in profiled for flag in flags_of(record)):
             flags = listing([f"{flag} {count}" for flag, count in sorted(counts.items())])
             lines.append(f"Flagged launches among the {len(profiled)} profiled ones of {subject}: {flags}.")
     return lines
 
 
 def _cause(cause: Cause) -> str:
-    """Describes a cause: ``weight gradients of convolutions: 412 ms against 98 ms, 72 % of the difference``."""
-    words = PHRASES.get(cause.category, cause.category)
-    share = f"{100 * abs(cause.share):.0f} %"
-    text = f"{words}: {figure(1e3 * cause.seconds)} ms against {figure(1e3 * cause.other_seconds)} ms, {share}"
-    text += " of the difference"
+    """Describes a cause: ``convolution weight gradient: 412 ms against 98 ms, 72 % of the difference``."""
+    share = f"{100 * abs(cause.share):.0f} % of the difference"
+    text = f"{cause.category}: {figure(1e3 * cause.seconds)} ms against {figure(1e3 * cause.other_seconds)} ms, {share}"
     notes = []
     many, few = max(cause.calls), min(cause.calls)
-    if few and many >= MANY * few:
+    if few and many >= CALLS_FACTOR * few:
         notes.append(f"{cause.calls[0]:,.0f} calls against {cause.calls[1]:,.0f}")
     if cause.operation:
-        part = "most of it in" if cause.operation_share >= MOST else "the largest part is"
+        part = "most of it in" if cause.operation_share >= MAIN_SHARE else "the largest part is"
         notes.append(f"{part} {middle(cause.operation, 48)}")
     if cause.p is not None and cause.low is not None and cause.high is not None:
-        notes.append(f"95 % interval {_bounds(cause.low, cause.high)}" + ("" if cause.certain else ", not significant"))
+        low, high = (f"{'+' if end > 0 else ''}{figure(1e3 * end)}" for end in (cause.low, cause.high))
+        notes.append(f"95 % interval {low} to {high} ms{'' if cause.certain else ', not significant'}")
     return f"{text} ({'; '.join(notes)})" if notes else text
 
 
-def _bounds(low: float, high: float) -> str:
-    """Returns the interval of a difference in words: ``1.9 to 2.1 ms more``."""
-    if high < 0:
-        return f"{figure(-1e3 * high)} to {figure(-1e3 * low)} ms less"
-    if low > 0:
-        return f"{figure(1e3 * low)} to {figure(1e3 * high)} ms more"
-    return f"{figure(-1e3 * low)} ms less to {figure(1e3 * high)} ms more"
-
-
 def _sides(table: Table, pair: ExplainedPair) -> tuple[str, str]:
-    """Returns the names of both rows, by the axis that they differ along."""
     by = table.group.by
     if by == "framework":
         return framework(pair.row.cell.framework), framework(pair.other.cell.framework)

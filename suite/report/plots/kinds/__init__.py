@@ -1,4 +1,4 @@
-"""The kinds of plots, one file each. A function that `kind` marks is drawn everywhere; nothing else lists it."""
+"""The kinds of plots. A function that `kind` marks is drawn everywhere; nothing else lists it."""
 
 from __future__ import annotations
 
@@ -13,31 +13,34 @@ from suite.report.plots.traces import Chart
 TIMED, TRAINED, COMPARISON = "timed", "trained", "comparison"
 
 Make = Callable[..., Chart | None]
+_KINDS: dict[str, Kind] = {}
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of plot: its name in file names, a text for readers who cannot see it, and the function that makes it.
+    """A kind of plot: ``chart`` gets what ``of`` says, and returns None where there is nothing to draw.
 
-    A report has its plots by ``place``. The function gets what ``of`` says, and returns None where there is nothing to
-    draw.
+    Files have the function's name; readers who cannot see the plot get the first line of its docstring.
     """
 
-    name: str
-    words: str
     place: float
     of: str
     chart: Make
 
+    @property
+    def name(self) -> str:
+        return self.chart.__name__.replace("_", "-")
 
-_KINDS: dict[str, Kind] = {}
+    @property
+    def words(self) -> str:
+        return (self.chart.__doc__ or "").partition(".\n")[0].removesuffix(".")
 
 
-def kind(name: str, words: str, *, place: float, of: str = TIMED) -> Callable[[Make], Make]:
-    """Declares the function below it as one that makes a kind of plot."""
+def kind(place: float, of: str = TIMED) -> Callable[[Make], Make]:
+    """Declares the function below it as one that makes a kind of plot; a report has its plots by ``place``."""
 
     def declare(chart: Make) -> Make:
-        _KINDS[name] = Kind(name, words, place, of, chart)
+        _KINDS[chart.__name__] = Kind(place, of, chart)
         return chart
 
     return declare

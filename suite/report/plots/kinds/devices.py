@@ -11,11 +11,10 @@ from suite.analysis.statistics.scaling import STRONG, WEAK, Point, Scaling, seco
 from suite.plan.cell import Cell
 from suite.report.format.names import FRAMEWORKS, strategy, target_words
 from suite.report.plots import charts, naming
-from suite.report.plots.charts import Line, Spread
+from suite.report.plots.charts import RATE, Line, Spread
 from suite.report.plots.kinds import TRAINED, kind
-from suite.report.plots.kinds.lines import RATE
-from suite.report.plots.style.look import DOTTED, PALE
-from suite.report.plots.traces import Axis, Chart, Panel, Traces
+from suite.report.plots.pens import DOTTED
+from suite.report.plots.traces import PALE, Axis, Chart, Panel, Traces
 from suite.report.tables.frame import Table
 from suite.report.tables.scaling import KEPT, explain, on_threads
 
@@ -26,29 +25,22 @@ DEVICES = Axis("devices", log=True)
 OWN, LEARNED_OWN = ("devices", "strategy", "batch"), ("devices", "strategy", "run")
 
 
-@kind("weak-scaling", "Throughput, efficiency and communication by number of devices, the same batch on each", place=11)
-def weak(table: Table) -> Chart | None:
-    """Throughput, efficiency and communication share where each device has the same batch."""
+@kind(11)
+def weak_scaling(table: Table) -> Chart | None:
+    """Throughput, efficiency and communication by number of devices, the same batch on each."""
     return _scaling(table, WEAK)
 
 
-@kind(
-    "strong-scaling", "Throughput, efficiency and communication by number of devices, the same global batch", place=12
-)
-def strong(table: Table) -> Chart | None:
-    """The same where the global batch is the same."""
+@kind(12)
+def strong_scaling(table: Table) -> Chart | None:
+    """Throughput, efficiency and communication by number of devices, the same global batch."""
     return _scaling(table, STRONG)
 
 
 def _scaling(table: Table, of: str) -> Chart | None:
     known = {row.key for row in table.group.rows}
-    drawn = [
-        each
-        for each in table.scalings
-        if each.kind == of
-        and known.issuperset(row.key for row in each.rows)
-        and any(point.speed_up.value for point in each.points[1:])
-    ]
+    sets = [each for each in table.scalings if each.kind == of and known.issuperset(row.key for row in each.rows)]
+    drawn = [each for each in sets if any(point.speed_up.value for point in each.points[1:])]
     if not drawn:
         return None
     group = naming.among(table, [row for row in table.group.rows if any(row in each.rows for each in drawn)])
@@ -66,8 +58,9 @@ def _scaling(table: Table, of: str) -> Chart | None:
     interval = charts.describe_interval(p.efficiency.blocks for each in drawn for p in each.points[1:])
     title = f"{naming.title_of(group, f'{of.capitalize()} scaling', by=False)}: {KEPT[of]}"
     marks = f"Throughput: median over launches; whisker: lowest to highest. Efficiency: {interval}."
-    caption = [marks, explain(of, drawn), *on_threads(drawn), *charts.note_lines(lines)]
-    return charts.chart(group, title, [[panel] for panel in (rates, *others)], caption)
+    return charts.chart(
+        group, title, [[panel] for panel in (rates, *others)], marks, explain(of, drawn), *on_threads(drawn)
+    )
 
 
 def _ideals(rates: Panel) -> list[Traces]:
@@ -84,13 +77,11 @@ def _name(each: Scaling, several: bool, settings: Sequence[str]) -> str:
 
 
 def _batch(scaling: Scaling) -> str:
-    """Returns the batch that stays the same."""
     cell = scaling.points[-1].row.cell
     return f"batch {cell.batch * cell.accumulate}" if scaling.kind == WEAK else f"global batch {cell.effective_batch}"
 
 
 def _spreads(scaling: Scaling) -> list[Mapping[float, Spread]]:
-    """Returns throughput, efficiency and share of communication by number of devices."""
     points = {float(point.devices): point for point in scaling.points if point.speed_up.value}
     rates = {at: charts.spread_of(rate for rate, _ in charts.rates_of(each.row)) for at, each in points.items()}
     kept = {at: each.efficiency for at, each in points.items()}
@@ -106,12 +97,9 @@ def _cost(point: Point) -> Spread | None:
     return 100 * cost.share, low, high
 
 
-@kind(
-    "accuracy-devices", "Seconds to the target accuracy, and the last accuracy, by number of devices",
-    place=23, of=TRAINED,
-)  # fmt: skip
-def to_accuracy(table: AccuracyComparison) -> Chart | None:
-    """Seconds to the target above, the last test accuracy below, against devices; none without several of them."""
+@kind(23, TRAINED)
+def accuracy_devices(table: AccuracyComparison) -> Chart | None:
+    """Seconds to the target accuracy, and the last accuracy, by number of devices."""
     sets = lines_of(table)
     if not sets:
         return None
@@ -130,14 +118,15 @@ def to_accuracy(table: AccuracyComparison) -> Chart | None:
         Panel([], y=Axis(f"seconds to {aim}\n(lower is better)"), height=2.4),
         Panel([], y=Axis("test accuracy\n(higher is better)", low=None), height=1.7),
     ]
-    caption = [
+    return charts.chart(
+        table.group,
+        naming.title_of(table.group, "Time to accuracy", [*LEARNED_OWN, *settings]),
+        [[panel] for panel in charts.sweep(lines, DEVICES, panels, ["s", "test accuracy"])],
         "Median over seeds; whisker: lowest to highest. Seconds of training, without evaluation, where all seeds "
         f"reached {aim}. Recipe: {table.group.rows[0].cell.recipe}. The batch of each device stays the same, so more "
         "devices see a larger global batch.",
-    ]
-    title = naming.title_of(table.group, "Time to accuracy", [*LEARNED_OWN, *settings])
-    drawn = charts.sweep(lines, DEVICES, panels, ["s", "test accuracy"])
-    return charts.chart(table.group, title, [[panel] for panel in drawn], caption, "line")
+        per="line",
+    )
 
 
 def lines_of(table: AccuracyComparison) -> list[tuple[Cell, list[Row]]]:

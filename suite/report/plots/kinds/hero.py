@@ -27,15 +27,13 @@ SET = tuple(name for name in SETTINGS if name not in OF_A_FRAMEWORK)
 ALL, SETS = 10, 2
 
 
-@kind(
-    "hero", "Overview: training throughput of the frameworks with verdicts, and learning curves if there are any",
-    place=0, of=COMPARISON,
-)  # fmt: skip
+@kind(0, COMPARISON)
 def hero(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) -> Chart | None:
-    """A row per workload: curves where cells of it trained to the end, then bars of throughput with their verdicts.
+    """Overview: training throughput of the frameworks with verdicts, and learning curves if there are any.
 
+    A row per workload: curves where cells of it trained to the end, then bars of throughput with their verdicts.
     Without curves two workloads stand side by side. A workload that was only trained to the end has bars of the time
-    that it took. Returns None if no launch succeeded.
+    that it took.
     """
     timed = [each for each in tables if any(record.samples_per_s for row in each.group.rows for record in row.ok)]
     trained = [each for each in learned if any(training_histories(row) for row in each.group.rows)]
@@ -57,7 +55,7 @@ def hero(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) ->
     head = " · ".join([*machines, naming.dates(rows)])
     runs = list(dict.fromkeys(row.run for row in rows))
     made = Chart(f"{capital(words)} of {who}", [head], _caption(timed, trained, grid), grid)
-    return charts.finish(made, [f"Run{'s' if len(runs) > 1 else ''} {listing(runs)}."])
+    return charts.finish(made, f"Run{'s' if len(runs) > 1 else ''} {listing(runs)}.")
 
 
 def throughputs(table: Table) -> Panel:
@@ -74,11 +72,10 @@ def throughputs(table: Table) -> Panel:
 
 
 def choose_rows(table: Table) -> list[Row]:
-    """Returns all rows, since they are what the run varied; of many, those of the most usual set of settings and of the
-    set that holds the fastest row.
+    """Returns all rows; of many, those of the most usual set of settings and of the set that holds the fastest row.
 
-    Of many, ratios between frameworks are shown for the usual compile mode of each, and for the fastest row. Along an
-    axis, all of its values are shown.
+    Of such a set, ratios between frameworks are shown for the usual compile mode of each, and for the fastest row.
+    Along an axis, all of its values are shown.
     """
     rows = [row for row in table.group.rows if any(record.samples_per_s for record in row.ok)]
     if len(rows) <= ALL:
@@ -87,13 +84,11 @@ def choose_rows(table: Table) -> list[Row]:
     for row in rows:
         sets.setdefault(tuple(SETTINGS[name](row) for name in SET if name != table.group.by), []).append(row)
     fastest = max(rows, key=lambda row: median(record.samples_per_s or 0.0 for record in row.ok))
-    kept = list(sets.values())
-    if len(kept) > SETS:  # in their order the usual settings come first
-        usual = max(kept, key=lambda each: (len({row.cell.framework for row in each}), len(each)))
-        kept = [each for each in kept if each is usual or fastest in each]
-    if table.group.by != "framework":
-        return [row for each in kept for row in each]
-    return [row for each in kept for row in each if row is fastest or row in _usual_modes(each)]
+    usual = max(sets.values(), key=lambda each: (len({row.cell.framework for row in each}), len(each)))
+    kept = [each for each in sets.values() if len(sets) <= SETS or each is usual or fastest in each]
+    if table.group.by == "framework":
+        kept = [[row for row in each if row is fastest or row in _usual_modes(each)] for each in kept]
+    return [row for each in kept for row in each]
 
 
 def _usual_modes(rows: Sequence[Row]) -> list[Row]:
@@ -105,7 +100,6 @@ def _usual_modes(rows: Sequence[Row]) -> list[Row]:
 
 
 def _verdict(table: Table, row: Row, cell: TimedCell) -> str:
-    """Returns the median, and the ratio with its verdict: ``126 · 0.99x, inconclusive``."""
     ratio = cell.ratio
     words = f"{ratio.value:.2f}x, {ratio.verdict or 'not tested'}" if ratio.value else "no ratio"
     if table.base.holds(row) and ratio.value == 1:
@@ -135,8 +129,8 @@ def training_times(learned: AccuracyComparison) -> Panel:
 
 
 def _curves(table: AccuracyComparison) -> Panel:
-    chart = learning.first_epoch(table) if shows_losses(table) else learning.by_epoch(table)
-    chart = chart or learning.by_time(table)
+    chart = learning.first_epoch_loss(table) if shows_losses(table) else learning.accuracy_epochs(table)
+    chart = chart or learning.accuracy_time(table)
     assert chart  # of a table with histories
     seeds = [len(courses) for row in table.group.rows if (courses := training_histories(row))]
     title = "training loss, first epoch" if shows_losses(table) else "test accuracy"
@@ -156,7 +150,6 @@ def shows_losses(table: AccuracyComparison) -> bool:
 
 
 def _head(group: Group, n: Iterable[int], noun: str) -> str:
-    """Returns the settings that the rows of a panel share, and how many launches or seeds they have."""
     shared = [name for name in ("precision", "batch") if name not in group.varying]
     settings = [fill(naming.VALUES[name], SETTINGS[name](group.rows[0])) for name in shared]
     recipes = [f"recipe {each}" for each in dict.fromkeys(row.cell.recipe for row in group.rows) if each]
@@ -167,7 +160,6 @@ def _head(group: Group, n: Iterable[int], noun: str) -> str:
 def _caption(
     timed: Sequence[Table], trained: Sequence[AccuracyComparison], grid: Sequence[Sequence[Panel]]
 ) -> list[str]:
-    """Returns what bars, ratios and curves are."""
     words = [f"Bar: median. Whisker: lowest to highest. Dot: one {'launch' if timed else 'seed'}."]
     if timed:
         shown = [row for each in timed for row in choose_rows(each)]
@@ -192,14 +184,13 @@ def _caption(
 
 
 def _ratios(tables: Sequence[Table]) -> str:
-    """Returns what ratios are to, and what their verdicts mean."""
     first = tables[0]
     base = f"{SETTING_NAMES.get(first.group.by, first.group.by)} {first.baseline} in the same framework"
     if first.group.by == "framework":
         base = f"{framework(first.baseline)} with the same settings"
-    means = (
-        f"Faster, slower: the whole corrected interval is beyond the margin of {first.margin:.0%}; equal: within it; "
-        "else inconclusive."
+    if not any(each.tested for each in tables):
+        return f"x: ratio to {base}. With fewer than {LEAST} launches nothing is tested."
+    return (
+        f"x: ratio to {base}. Faster, slower: the whole corrected interval is beyond the margin of {first.margin:.0%}; "
+        "equal: within it; else inconclusive."
     )
-    untested = f"With fewer than {LEAST} launches nothing is tested."
-    return f"x: ratio to {base}. {means if any(each.tested for each in tables) else untested}"

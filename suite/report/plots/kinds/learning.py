@@ -15,7 +15,7 @@ from suite.analysis.statistics.accuracy import AccuracyComparison, target_of, tr
 from suite.record.parts.history import TrainingHistory
 from suite.report.plots import charts, naming
 from suite.report.plots.kinds import TRAINED, kind
-from suite.report.plots.style.look import FACE, HOLLOW, LINE_LEAST
+from suite.report.plots.pens import FACE, HOLLOW, LINE_LEAST
 from suite.report.plots.traces import Axis, Chart, Panel, Traces
 from workloads.spec import is_loss
 
@@ -66,16 +66,15 @@ def losses(table: AccuracyComparison) -> list[Curve]:
 
 
 def _trained(table: AccuracyComparison) -> Iterator[tuple[str, tuple[str, str], Sequence[TrainingHistory]]]:
-    """Yields label, framework and precision, and the histories of the rows that have some."""
     settings = [name for name in naming.varying(table.group) if name != "run"]
     for row in table.group.rows:
         if courses := training_histories(row):
             yield naming.name_of(row, settings), (row.cell.framework, row.cell.precision), courses
 
 
-@kind("accuracy-epochs", "Test accuracy by epoch, a line for each framework and seed", place=21, of=TRAINED)
-def by_epoch(table: AccuracyComparison) -> Chart | None:
-    """Test accuracy against epoch; none if there is one epoch only."""
+@kind(21, TRAINED)
+def accuracy_epochs(table: AccuracyComparison) -> Chart | None:
+    """Test accuracy by epoch, a line for each framework and seed."""
     curves = accuracies(table)
     last = max((len(curve.x) for curve in curves), default=0)
     if last < 2:
@@ -87,9 +86,9 @@ def by_epoch(table: AccuracyComparison) -> Chart | None:
     return _chart(table, "Test accuracy", curves, _accuracy(table, traces, x), offset=ASIDE)
 
 
-@kind("accuracy-time", "Test accuracy by seconds of training, a line for each framework and seed", place=22, of=TRAINED)
-def by_time(table: AccuracyComparison) -> Chart | None:
-    """Test accuracy against the seconds of training that it took, evaluation left out."""
+@kind(22, TRAINED)
+def accuracy_time(table: AccuracyComparison) -> Chart | None:
+    """Test accuracy by seconds of training, a line for each framework and seed."""
     curves = accuracies(table, seconds=True)
     if not curves:
         return None
@@ -105,9 +104,9 @@ def _accuracy(table: AccuracyComparison, traces: Sequence[Traces], x: Axis) -> P
     return Panel([*traces, *rules], x, Axis("test accuracy (higher is better)", low=None), height=3.4)
 
 
-@kind("first-epoch-loss", "Training loss over the first epoch, a line for each framework", place=24, of=TRAINED)
-def first_epoch(table: AccuracyComparison) -> Chart | None:
-    """The training loss of the first epoch. Marks take turns along the lines, and so do dashes of single seeds."""
+@kind(24, TRAINED)
+def first_epoch_loss(table: AccuracyComparison) -> Chart | None:
+    """Training loss over the first epoch, a line for each framework."""
     curves = losses(table)
     if not curves:
         return None
@@ -148,14 +147,13 @@ def _traces(curve: Curve, aside: float = 0.0, every: tuple[int, int] | None = No
 def _chart(
     table: AccuracyComparison, subject: str, curves: Sequence[Curve], panel: Panel, *, offset: str = "", note: str = ""
 ) -> Chart:
-    """Returns a chart that says what lines and marks are, and how those of several lines are ``offset``."""
     several = max(len(curve.seeds) for curve in curves) > 1
     drawn = "Thick line: median over seeds. Thin line: one seed." if several else "One seed per line."
     if max(len(curve.x) for curve in curves) < LINE_LEAST:
         drawn = "Large mark: median over seeds. Dot: one seed." if several else "One seed per mark."
     recipe = f"Recipe: {table.group.rows[0].cell.recipe}. Frameworks share each seed's weights and order of samples."
-    caption = [drawn, offset if len(curves) > 1 else "", note, recipe]
-    return charts.chart(table.group, naming.title_of(table.group, subject), [[panel]], caption, "line")
+    title = naming.title_of(table.group, subject)
+    return charts.chart(table.group, title, [[panel]], drawn, offset * (len(curves) > 1), note, recipe, per="line")
 
 
 def agreement(table: AccuracyComparison) -> float | None:

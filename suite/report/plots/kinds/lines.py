@@ -1,4 +1,4 @@
-"""Lines over a swept setting: throughput and memory by batch size, throughput by workers, threads, cores, releases."""
+"""Lines over a swept setting: batch size, workers, threads, cores, releases; and over steps, by compile mode."""
 
 from __future__ import annotations
 
@@ -7,47 +7,49 @@ from dataclasses import replace
 from itertools import chain
 from math import ceil, floor, log2
 
+from suite.analysis.rows.wording import figure
 from suite.analysis.statistics.changes import Step, place_of
 from suite.report.format.names import FRAMEWORKS
 from suite.report.plots import charts, naming
-from suite.report.plots.charts import Line
+from suite.report.plots.charts import RATE, Line
 from suite.report.plots.kinds import kind
-from suite.report.plots.style.look import DOTTED, PALE
-from suite.report.plots.traces import Axis, Chart, Panel, Traces
-from suite.report.tables.curves import Series, batches, cores, memory_kind, threads, workers
+from suite.report.plots.pens import DOTTED
+from suite.report.plots.traces import PALE, Axis, Chart, Panel, Traces
+from suite.report.tables import curves
+from suite.report.tables.curves import CompileCost, Series
 from suite.report.tables.frame import Table
 
 MEMORY = {"allocator_peak_bytes": "allocator peak", "rss_peak_bytes": "peak resident memory"}
 GIB = 2**30
 MARKS = "Median over launches. Whisker: lowest to highest."
-VERDICTS = "Above a mark: faster or slower than the release before, where that is decided."
-RATE = Axis("samples per second\n(higher is better)")
+DASHES = {"eager": ":", "graph": "--", "compile": "-", "max": "-.", "nographs": (0, (5, 1, 1, 1, 1, 1))}
+#: Panels of compile modes that are drawn, at most.
+PANELS_MOST = 12
 
 
-@kind("batch", "Throughput and peak memory by batch size", place=3)
+@kind(3)
 def batch(table: Table) -> Chart | None:
-    """Throughput above, peak memory below, over one logarithmic axis; a cross if a batch did not fit."""
-    series = batches(table)
+    """Throughput and peak memory by batch size."""
+    series = curves.batches(table)
     if not series:
         return None
     lines = _lines(table, series, "batch")
-    memory = MEMORY.get(kind := memory_kind(table), kind.replace("_", " "))
+    memory = MEMORY.get(name := curves.memory_kind(table), name.replace("_", " "))
     sizes = [*chain(*(chain(*line.panels) for line in lines)), *(each.edge for each in series if each.edge)]
     powers = [2.0**power for power in range(floor(log2(min(sizes))), ceil(log2(max(sizes))) + 1)]
     x = Axis("batch size (samples per step)", log=True, ticks=powers)
     panels = [Panel([], y=RATE), Panel([], y=Axis(f"{memory} in GiB\n(lower is better)"))]
     panels = panels[: 1 + any(each.memory for each in series)]
     drawn = charts.sweep(lines, x, panels, ["samples/s", "GiB"][: len(panels)])
-    grid = [
-        [replace(panel, traces=[*panel.traces, *_edges(series, panel, "does not fit\nin memory" * (not at))])]
-        for at, panel in enumerate(drawn)
-    ]
+    edges = [_edges(series, panel, "does not fit\nin memory" * (not at)) for at, panel in enumerate(drawn)]
     searched = any(each.memory.keys() - each.rates.keys() for each in series)
-    tries = "Memory without a throughput is that of a search's short tries." if searched else ""
     group = naming.among(table, chain(*(each.rows for each in series)))
-    title = naming.title_of(group, "Throughput and memory")
     return charts.chart(
-        group, title, grid, [MARKS, "Memory: highest of all launches.", tries, *charts.note_lines(lines)]
+        group,
+        naming.title_of(group, "Throughput and memory"),
+        [[replace(panel, traces=[*panel.traces, *more])] for panel, more in zip(drawn, edges, strict=True)],
+        f"{MARKS} Memory: highest of all launches.",
+        "Memory without a throughput is that of a search's short tries." * searched,
     )
 
 
@@ -62,27 +64,26 @@ def _edges(series: Sequence[Series], panel: Panel, name: str) -> list[Traces]:
     return [*lines, charts.points(crosses, cross, name)] if crosses else []
 
 
-@kind("scaling", "Throughput by number of loader workers", place=10)
+@kind(10)
 def scaling(table: Table) -> Chart | None:
-    """Throughput against the loader's workers; a thin line for the same steps without loading."""
+    """Throughput by number of loader workers."""
     axis = "loader workers (processes or threads, depending on the framework)"
-    return _counts(table, workers(table), "loader", "loader workers", axis)
+    return _counts(table, curves.workers(table), "loader", "loader workers", axis)
 
 
-@kind("threads", "Throughput by number of threads", place=10.5)
-def by_threads(table: Table) -> Chart | None:
-    """Throughput against the threads that cells ask for."""
-    return _counts(table, threads(table), "threads", "threads", "threads that compute")
+@kind(10.5)
+def threads(table: Table) -> Chart | None:
+    """Throughput by number of threads."""
+    return _counts(table, curves.threads(table), "threads", "threads", "threads that compute")
 
 
-@kind("cores", "Throughput by number of cores", place=10.6)
-def by_cores(table: Table) -> Chart | None:
-    """Throughput against the cores that cells ask for."""
-    return _counts(table, cores(table), "cores", "cores", "cores of each device")
+@kind(10.6)
+def cores(table: Table) -> Chart | None:
+    """Throughput by number of cores."""
+    return _counts(table, curves.cores(table), "cores", "cores", "cores of each device")
 
 
 def _counts(table: Table, series: Sequence[Series], setting: str, title: str, axis: str) -> Chart | None:
-    """Returns throughput against a count, one line per series; a thin line for its ceiling."""
     if not series:
         return None
     lines = _lines(table, series, setting)
@@ -96,12 +97,10 @@ def _counts(table: Table, series: Sequence[Series], setting: str, title: str, ax
     thin = [Traces("lines", name="same steps,\nno loading", look=DOTTED | {"color": PALE})] if ceilings else []
     group = naming.among(table, chain(*(each.rows for each in series)))
     words = f"{naming.title_of(group, 'Training throughput', without=(setting,))} and number of {title}"
-    panel = replace(panel, traces=[*panel.traces, *ceilings, *thin])
-    return charts.chart(group, words, [[panel]], [MARKS, *charts.note_lines(lines)])
+    return charts.chart(group, words, [[replace(panel, traces=[*panel.traces, *ceilings, *thin])]], MARKS)
 
 
 def _lines(table: Table, series: Sequence[Series], setting: str) -> list[Line]:
-    """Returns a line of throughput and of memory in GiB for each series."""
     names = naming.names_of_sets(table, [each.rows for each in series], (setting,))
     peaks = [{size: (peak / GIB,) * 3 for size, peak in each.memory.items()} for each in series]
     return [
@@ -110,18 +109,21 @@ def _lines(table: Table, series: Sequence[Series], setting: str) -> list[Line]:
     ]
 
 
-@kind("releases", "Throughput by release of each framework", place=9)
+@kind(9)
 def releases(table: Table) -> Chart | None:
-    """Throughput against releases in their order, which a framework's axes name below; None without several."""
+    """Throughput by release of each framework."""
     steps = table.findings.releases
     if not steps:
         return None
     group = naming.among(table, (step.row for line in steps for step in line))
     own = [name for name in group.varying if name != "release"]
     frameworks = dict.fromkeys(line[0].row.cell.framework for line in steps)
-    grid = [[_releases([line for line in steps if line[0].row.cell.framework == name], own)] for name in frameworks]
-    caption = [MARKS, VERDICTS, charts.SIDE_BY_SIDE if len(steps) > len(grid) else ""]
-    return charts.chart(group, naming.title_of(group, "Training throughput"), grid, caption)
+    return charts.chart(
+        group,
+        naming.title_of(group, "Training throughput"),
+        [[_releases([line for line in steps if line[0].row.cell.framework == name], own)] for name in frameworks],
+        f"{MARKS} Above a mark: faster or slower than the release before, where that is decided.",
+    )
 
 
 def _releases(steps: Sequence[Sequence[Step]], own: Sequence[str]) -> Panel:
@@ -136,13 +138,52 @@ def _releases(steps: Sequence[Sequence[Step]], own: Sequence[str]) -> Panel:
         lines.append(Line(name, framework, [dict(zip(places, rates, strict=True))]))
     x = Axis(f"release of {FRAMEWORKS[framework]}", ticks=range(len(names)), names=names)
     (panel,) = charts.sweep(lines, x, [Panel([], y=RATE)], ["samples/s"])
-    traces = list(panel.traces)
-    for line, drawn in zip(steps, panel.traces, strict=True):
-        ratios = (step.to_before for step in line)
-        before = [(ratio, x, y) for ratio, x, y in zip(ratios, drawn.x, drawn.high, strict=True) if ratio]
-        decided = [(f"{ratio.value:.2f}x", x, y) for ratio, x, y in before if ratio.verdict in ("faster", "slower")]
-        if decided:
-            words, across, up = zip(*decided, strict=True)
-            traces.append(Traces("words", across, up, text=words, look={"xytext": (0, 4), "ha": "center"}))
+    decided = [
+        (f"{step.to_before.value:.2f}x", x, y)
+        for line, drawn in zip(steps, panel.traces, strict=True)
+        for step, x, y in zip(line, drawn.x, drawn.high, strict=True)
+        if step.to_before and step.to_before.verdict in ("faster", "slower")
+    ]
+    words, across, up = zip(*decided, strict=True) if decided else ((), (), ())
+    changes = Traces("words", across, up, text=words, look={"xytext": (0, 4), "ha": "center"})
     top = 1.14 * max(chain(*(each.high for each in panel.traces)))  # with room for the changes
-    return replace(panel, traces=traces, y=replace(RATE, high=top))
+    return replace(panel, traces=[*panel.traces, changes], y=replace(RATE, high=top))
+
+
+@kind(9)
+def break_even(table: Table) -> Chart | None:
+    """Training time by steps for each compile mode, with the points where one pays off."""
+    sets = curves.courses(table)
+    if not sets:
+        return None
+    titles = naming.names_of_sets(table, [[mode.row for mode in modes] for modes in sets[:PANELS_MOST]], ("compile",))
+    group = naming.among(table, (mode.row for modes in sets[:PANELS_MOST] for mode in modes))
+    more = len(sets) - PANELS_MOST
+    return charts.chart(
+        group,
+        f"{naming.title_of(group, 'When compiling pays off: training time', by=False)}, by compile mode",
+        [[_modes(modes, title)] for modes, title in zip(sets, titles, strict=False)],
+        "Lines: time of the first step, which includes compiling, and of so many median steps after it; medians over "
+        "launches. Circle: a mode has made up for its longer start.",
+        f"Not drawn: {more} more cells with several modes." if more > 0 else "",
+    )
+
+
+def _modes(modes: Sequence[CompileCost], title: str) -> Panel:
+    """Returns a line for each mode up to 1.5 times the last crossing, else until steps took twice the longest start."""
+    crossings = [mode.pays_after for mode in modes if mode.pays_after]
+    steps = 2 * max(mode.first_s for mode in modes) / min(mode.step_s for mode in modes)
+    end = max(2.0, 1.5 * max(crossings) if crossings else steps)
+    traces = []
+    for mode in modes:
+        after = {None: "never pays off", 0.0: "pays off at once"}.get(mode.pays_after)
+        words = f"{mode.row.cell.compile}: {after or f'pays off after {figure(mode.pays_after)} steps'}"
+        words = f"{mode.row.cell.compile} (usual)" if mode is modes[0] else words
+        look = {"linestyle": DASHES.get(mode.row.cell.compile, "-"), "marker": ""}
+        times = mode.first_s, mode.at(end)
+        traces.append(Traces("lines", (0, end), times, (), (), [words], mode.row.cell.framework, words, look=look))
+    paid = [(mode.pays_after, mode.at(mode.pays_after), "") for mode in modes if mode.pays_after]
+    traces.append(charts.points(paid, {"marker": "o", "color": "white", "markersize": 6}))
+    return Panel(
+        traces, Axis("steps after the first", high=end), Axis("seconds (lower is better)"), title=title, height=2.3
+    )

@@ -9,8 +9,7 @@ from suite.analysis.search.state import WORSE, Race
 from suite.plan.cell import Cell
 from suite.report.format.names import count
 from suite.report.plots import charts
-from suite.report.plots.style.look import INK
-from suite.report.plots.traces import Axis, Chart, Panel, Rows, Traces
+from suite.report.plots.traces import INK, Axis, Chart, Panel, Rows, Traces
 from suite.report.text.search import label, title, verdict
 
 #: Cells that have a row; of more, those that stayed longest.
@@ -51,11 +50,10 @@ def race_plot(race: Race) -> Chart | None:
         f"{count(race.launches, 'launch')} in {count(race.blocks, 'block')}, whose ends are dotted lines.",
     ]
     panel = Panel(traces, Axis("launches of the search"), rows=rows, beside=beside, bold=left)
-    return charts.finish(Chart(f"The path of the search: {title(race)}", [verdict(race)], caption, [[panel]]), [])
+    return charts.finish(Chart(f"The path of the search: {title(race)}", [verdict(race)], caption, [[panel]]))
 
 
 def _standing(race: Race, cell: Cell, behind: float) -> str:
-    """Returns why a cell is out, unless it is worse; else how good it is."""
     if cell in race.out and race.out[cell].kind != WORSE:
         return race.out[cell].kind
     return "" if math.isnan(behind) else f"{math.exp(behind):.2f}"

@@ -13,13 +13,13 @@ from suite.analysis.rows.wording import figure
 from suite.record.parts.profile import CATEGORIES
 from suite.report.plots import charts
 from suite.report.plots.kinds import kind
-from suite.report.plots.style.look import INK
-from suite.report.plots.traces import Axis, Chart, Panel, Traces
+from suite.report.plots.traces import INK, Axis, Chart, Panel, Traces
 from suite.report.tables.frame import Table
 
-#: Style of what loading adds to a step and of the loader alone, and the most percent on an axis.
+#: What loading adds to a step, the loader alone, and the timed step; the most percent on an axis.
 ADDED: dict[str, Any] = {"facecolor": "#CC79A7", "hatch": "xxxx"}
 ALONE: dict[str, Any] = {"marker": "D", "color": "white", "markersize": 5}
+TIMED: dict[str, Any] = {"marker": "|", "markersize": 20, "markeredgewidth": 1.6, "color": INK}
 PERCENT_MOST = 160.0
 
 #: Parts of the time to the end of the first step: key of the record, label, colour, hatch.
@@ -33,6 +33,8 @@ PARTS = (
     ("first_step_s", "first step", "#555555", ""),
 )
 
+#: A category that takes less than `SMALLEST` of every step is drawn with the others of its size.
+SMALLEST, REST = 0.02, "the rest"
 #: Colour and hatch of every category, of one colour those that one kind of layer causes; no framework's colour is among
 #: them.
 LOOKS = {
@@ -54,16 +56,11 @@ LOOKS = {
     "idle": ("#FFFFFF", ""),
     "other": ("#FFFFFF", "xxxx"),
 }
-#: A category that takes less than this share of every step is drawn with the others of its size.
-SMALLEST = 0.02
-REST = "the rest"
-#: The mark of the timed step.
-TIMED: dict[str, Any] = {"marker": "|", "markersize": 20, "markeredgewidth": 1.6, "color": INK}
 
 
-@kind("phases", "Bar chart of the share of a training step that compute takes, and that loading adds", place=4)
+@kind(4)
 def phases(table: Table) -> Chart | None:
-    """Bars: the steps, and what loading adds; a mark for the loader alone.
+    """Bar chart of the share of a training step that compute takes, and that loading adds.
 
     In percent of the training step, whose time is written beside it: in milliseconds the batch sizes would set the
     scale.
@@ -94,19 +91,17 @@ def phases(table: Table) -> Chart | None:
         table,
         Panel(traces, axis, rows=rows, beside=beside, key="above"),
         "Compute and loading in a training step",
-        [
-            "Medians over launches. Framework's colour: the same steps on batches that are already on the device. "
-            "Diamond: loading and transfer alone, without steps; where it is short although loading adds time, the two "
-            "overlap poorly.",
-            more * (max(compute.values()) > 100.5),
-        ],
+        "Medians over launches. Framework's colour: the same steps on batches that are already on the device. Diamond: "
+        "loading and transfer alone, without steps; where it is short although loading adds time, the two overlap "
+        "poorly.",
+        more * (max(compute.values()) > 100.5),
         left_out="without a successful launch",
     )
 
 
-@kind("first-step", "Bar chart of the seconds from the start of the process to the end of the first step", place=6)
+@kind(6)
 def first_step(table: Table) -> Chart:
-    """Stacked bars: the medians of the parts from the start of the process to the end of the first step."""
+    """Bar chart of the seconds from the start of the process to the end of the first step."""
     rows = charts.stack_rows(table)
     parts = {y: _parts(row) for y, row in rows.places.items() if row.ok}
     ends = dict.fromkeys(parts, 0.0)
@@ -121,29 +116,25 @@ def first_step(table: Table) -> Chart:
         table,
         Panel(traces, axis, rows=rows, beside=beside, key="above"),
         "Time to the first training step",
-        [
-            "Each part: median over launches. Number: sum of the parts.",
-            "Modes that compile during the first step, such as torch.compile, show that time as first step.",
-        ],
+        "Each part: median over launches. Number: sum of the parts.",
+        "Modes that compile during the first step, such as torch.compile, show that time as first step.",
     )
 
 
 def _parts(row: Row) -> dict[str, float]:
     """Returns seconds by key of `PARTS`; the first step excludes compiling."""
-    seconds = {key: _median(r.startup.get(key) for r in row.ok) for key, *_ in PARTS}
-    seconds["compile_s"] = _median(r.compile_s for r in row.ok)
+
+    def middle(values: Iterable[float | None]) -> float:
+        return median([value for value in values if value is not None] or [0.0])
+
+    seconds = {key: middle(r.startup.get(key) for r in row.ok) for key, *_ in PARTS}
     rest = (max(0.0, r.first_step_s - (r.compile_s or 0)) for r in row.ok if r.first_step_s is not None)
-    return seconds | {"first_step_s": _median(rest)}
+    return seconds | {"compile_s": middle(r.compile_s for r in row.ok), "first_step_s": middle(rest)}
 
 
-def _median(values: Iterable[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return median(known) if known else 0.0
-
-
-@kind("categories", "Stacked bars of where the time of a training step goes, by category of operations", place=13)
+@kind(13)
 def categories(table: Table) -> Chart | None:
-    """Bars: medians over the launches with a profile, scaled to the timed step, which is a mark."""
+    """Stacked bars of where the time of a training step goes, by category of operations."""
     profiled = {row.key: each for row in table.group.rows if (each := costs(row))}
     if not profiled:
         return None
@@ -153,24 +144,23 @@ def categories(table: Table) -> Chart | None:
     unit = "sample" if len(set(batches.values())) > 1 else "step"
     ms = {y: 1e3 / batch if unit == "sample" else 1e3 for y, batch in batches.items()}
     drawn = [c for c in CATEGORIES if any(each.seconds[c] >= SMALLEST * each.step_s for each in known.values())]
-    rest = {y: sum(s for name, s in each.seconds.items() if name not in drawn) for y, each in known.items()}
+    parts = {name: {y: ms[y] * each.seconds[name] for y, each in known.items()} for name in drawn}
+    rest = {y: ms[y] * sum(s for name, s in each.seconds.items() if name not in drawn) for y, each in known.items()}
+    parts |= {REST: rest} if any(rest.values()) else {}
     ends = dict.fromkeys(known, 0.0)
     traces = []
-    for name in [*drawn, *([REST] if any(rest.values()) else [])]:
-        widths = {y: ms[y] * (rest[y] if name == REST else each.seconds[name]) for y, each in known.items()}
+    for name, widths in parts.items():
         colour, hatch = LOOKS.get(name, ("#FFFFFF", "...."))
         traces.append(charts.stack(ends, widths, name, "ms", {"facecolor": colour, "hatch": hatch}))
-    timed = {y: ms[y] * each.step_s for y, each in known.items()}
-    traces.append(charts.points([(step, y, "") for y, step in timed.items()], TIMED))
+    steps = {y: ms[y] * each.step_s for y, each in known.items()}
+    traces.append(charts.points([(step, y, "") for y, step in steps.items()], TIMED))
     axis = Axis(f"milliseconds per {unit} (lower is better)")
     return charts.rows_chart(
         table,
-        Panel(traces, axis, rows=rows, beside={y: f"{figure(step)} ms" for y, step in timed.items()}),
+        Panel(traces, axis, rows=rows, beside={y: f"{figure(step)} ms" for y, step in steps.items()}),
         "Where the time of a training step goes",
-        [
-            "Bar: parts as profiled, scaled to the timed step; medians over the launches with a profile. Number and "
-            "line: the timed step."
-        ],
+        "Bar: parts as profiled, scaled to the timed step; medians over the launches with a profile. Number and line: "
+        "the timed step.",
         left_out="without a profile",
         of="for",
     )

@@ -43,9 +43,9 @@ ON_GPU = (
 )
 
 
-@kind("timeline", "Use of CPU, GPU and memory over the time of one launch per cell", place=7)
+@kind(7)
 def timeline(table: Table) -> Chart | None:
-    """One launch per cell, the median by throughput, up to its last measured window; None without timelines."""
+    """Use of CPU, GPU and memory over the time of one launch per cell."""
     recorded = [launch for row in table.group.rows if (launch := trace(row))]
     if not recorded:
         return None
@@ -54,20 +54,16 @@ def timeline(table: Table) -> Chart | None:
     on_gpu = not metrics.isdisjoint(GPU_LINES)
     columns = [each for each in (WITH_GPU if on_gpu else WITHOUT) if not metrics.isdisjoint(each[0])]
     names = naming.labels_of(table, [each.row for each in shown])
-    more = len(recorded) - len(shown)
     group = naming.among(table, (each.row for each in shown))
     return charts.chart(
         group,
         naming.title_of(group, "GPU and CPU over time" if on_gpu else "CPU and memory over time", of="when training"),
         [[_panel(each, shown, [""] * len(names) if at else names) for at, each in enumerate(columns)]],
-        [
-            "One launch per cell: the one with the median throughput. A line is as high as its row at the end of the "
-            "scale.",
-            "Shaded: the timed windows." * any(each.spans for each in shown),
-            "Lines end with the last window; the process only exits after it." * (shown != recorded[:CELLS]),
-            ON_GPU * on_gpu,
-            f"Not drawn: {more} more cells of the table." if more else "",
-        ],
+        "One launch per cell: the one with the median throughput. Its row is as high as the scale.",
+        "Shaded: the timed windows." * any(each.spans for each in shown),
+        "Lines end with the last window; the process only exits after it." * (shown != recorded[:CELLS]),
+        ON_GPU * on_gpu,
+        f"Not drawn: {len(recorded) - CELLS} more cells of the table." * (len(recorded) > CELLS),
     )
 
 
@@ -98,7 +94,6 @@ def _panel(column: Column, shown: Sequence[Trace], names: Sequence[str]) -> Pane
 
 
 def _windows(shown: Sequence[Trace], named: bool) -> list[Traces]:
-    """Returns the measured windows of each phase as bars as high as the lines."""
     traces = []
     for phase in SHADED:
         name = f"{phase.title} windows"

@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.textpath import TextPath
 
-from suite.report.plots.style.look import LETTERS, PALE, SMALL, WIDTH_IN
-from suite.report.plots.style.pens import draw_panel
-from suite.report.plots.traces import Chart, Panel
+from suite.report.plots.pens import SMALL, WIDTH_IN, draw_panel
+from suite.report.plots.traces import LETTERS, PALE, Chart, Panel
 
 #: Characters of a line of the title, and of subtitle and caption.
 TITLE, TEXT = 84, 136
@@ -120,7 +119,6 @@ def _below(panel: Panel) -> float:
 
 
 def _across(row: Sequence[Panel], sides: Sequence[tuple[float, float]]) -> list[float]:
-    """Returns the widths of the axes of a row, which share what the words beside them leave."""
     free = WIDTH_IN - 2 * EDGE_IN - sum(map(sum, sides[: len(row)]))
     shares = sum(panel.share for panel in row)
     return [max(ALONE_IN if len(row) == 1 else LEAST_IN, free * panel.share / shares) for panel in row]

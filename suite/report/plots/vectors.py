@@ -19,7 +19,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.path import Path
 
-from suite.report.plots.style.look import GRID, INK, LETTERS, PALE
+from suite.report.plots.traces import GRID, INK, LETTERS, PALE
 
 #: Room for text is measured with DejaVu Sans. The others are as wide or narrower.
 FAMILIES = "'DejaVu Sans', 'Bitstream Vera Sans', Verdana, Arial, Helvetica, sans-serif"
@@ -163,7 +163,6 @@ def _way(path: Path, transform: Any, height: float = 0.0, clip: Any = None, digi
 
 
 def _tile(gc: Any, fill: str) -> str:
-    """Returns a tile with the lines or dots of a hatch over a colour."""
     sign, a = gc.get_hatch()[0], HATCH / len(gc.get_hatch())
     up = 2 * a if sign == "." else a
     rising = f"M-1 1L1 -1M0 {a:g}L{a:g} 0M{a - 1:g} {a + 1:g}L{a + 1:g} {a - 1:g}"

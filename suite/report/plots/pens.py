@@ -1,4 +1,8 @@
-"""Draws a panel into axes: a function for each kind of traces, and the axes around them."""
+"""The look of all plots, and how it is drawn: a function for each kind of traces, and the axes around them.
+
+Plots are readable in black and white and for the colour-blind: each framework has one colour of Okabe and Ito
+(https://jfly.uni-koeln.de/color/), one hatch and one marker in every plot.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,57 @@ from typing import Any
 
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from suite.report.plots.style.look import GRID, INK, LINE_LEAST, PALE, SMALL, face, stroke
-from suite.report.plots.style.vectors import point_out
-from suite.report.plots.traces import Axis, Panel, Rows, Traces
+from suite.catalog.frameworks import FRAMEWORKS
+from suite.report.plots.traces import GRID, INK, LETTERS, PALE, Axis, Panel, Rows, Traces
+from suite.report.plots.vectors import point_out
+
+FACE = {name: each.colour for name, each in FRAMEWORKS.items()}
+
+#: Inches across every plot: 1080 dots, of which a README shows 880.
+WIDTH_IN = 9.0
+#: Size in points of the usual letters, and of the smallest: 11.5 dots high where a README shows the plot.
+SMALL = 8.5
+
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": LETTERS,
+    "text.parse_math": False,  # a name may hold dollar signs
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.axisbelow": True,
+    "hatch.linewidth": 0.5,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
+}
+
+#: The dot of a launch, the cross of one that does not count, a mark without a filling, and the line of a reference.
+DOT: dict[str, Any] = {"marker": "o", "color": "white", "markersize": 3.2, "markeredgewidth": 0.7}
+CROSS: dict[str, Any] = {"marker": "x", "color": INK, "markersize": 4.5, "markeredgewidth": 0.9}
+HOLLOW = {"markerfacecolor": "white"}
+DOTTED: dict[str, Any] = {"linewidth": 0.9, "linestyle": (0, (1, 2)), "marker": ""}
+
+#: A line with marks needs this many. Two would only be joined.
+LINE_LEAST = 3
+#: The dashes of a framework's lines, and how their marks are filled, in the order of the lines.
+DASHES = ("-", "--", "-.", ":")
+SIDES = ("left", "bottom", "right", "top")
+FILLINGS = ({}, HOLLOW, *({"fillstyle": side, "markerfacecoloralt": "white"} for side in SIDES))
+
+
+def face(framework: str) -> dict[str, Any]:
+    """Returns the look of a framework's bars."""
+    return {"facecolor": FACE[framework], "hatch": FRAMEWORKS[framework].hatch} if framework else {}
+
+
+def stroke(framework: str) -> dict[str, Any]:
+    """Returns the look of a framework's lines and marks."""
+    return {"color": FACE[framework], "marker": FRAMEWORKS[framework].marker} if framework else {"color": INK}
+
+
+def nth(line: int) -> dict[str, Any]:
+    """Returns what sets the lines of a framework apart."""
+    return {"linestyle": DASHES[line % len(DASHES)], **FILLINGS[line % len(FILLINGS)]}
+
 
 #: What the key leaves out.
 NAMELESS = "_nolegend_"
@@ -60,7 +112,6 @@ def _points(axes: Any, each: Traces) -> None:
 
 
 def _intervals(axes: Any, each: Traces, along: str, middles: Any) -> None:
-    """Draws a whisker for each interval that has a length."""
     for x, y, middle, low, high in zip(each.x, each.y, middles, each.low, each.high, strict=False):
         if low < high:
             # Not below zero: of equal figures, the low one may be above the value by a rounding.
@@ -87,7 +138,6 @@ PENS = {"bars": _bars, "lines": _lines, "points": _points, "words": _words, "rul
 
 
 def _scale(axes: Any, axis: Any, each: Axis) -> None:
-    """Sets ends, label and ticks of an axis."""
     name = axis.axis_name
     top = float(axes.dataLim.max["xy".index(name)])
     above = (1.06 * top if 0 < top < math.inf else 1.0) if each.low == 0 else None

@@ -1,1 +1,0 @@
-"""How plots look: colours, names, panels, files."""
