@@ -88,8 +88,9 @@ def _survivors(judged: Mapping[Mutant, Judgement]) -> list[str]:
 def _parts(judged: Mapping[Mutant, Judgement]) -> list[str]:
     noticed = Counter(part for judgement in judged.values() for part in judgement.noticed)
     alone = Counter(next(iter(each.noticed)) for each in judged.values() if len(each.noticed) == 1)
-    rows = [f"| {part} | {noticed[part]} | {alone[part]} |" for part in (*EVIDENCE, REFUSED)]
-    return ["## By evidence", "", "| evidence | mutants noticed | by it alone |", "|---|---:|---:|", *rows, ""]
+    parts = [f"{part} {noticed[part]} ({alone[part]})" for part in (*EVIDENCE, REFUSED)]
+    lines = textwrap.wrap(f"Mutants noticed (by it alone): {', '.join(parts)}.", 120)
+    return ["## By evidence", "", *lines, ""]
 
 
 def _kinds(judged: Mapping[Mutant, Judgement]) -> list[str]:
