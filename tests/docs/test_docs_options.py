@@ -21,9 +21,9 @@ PAGE = ROOT / "docs" / "options.md"
 HEAD = """\
 # Options
 
-All options of all commands, each by the first sentence of what `--help` says, and made from it. An option that several
-commands share is described at the first of them. [Settings](settings.md) explains the axes, [Commands](commands.md) the
-exit statuses.
+All options of all commands, made from `--help`: of `pytest suite`, `suite.compare` and `suite.tune` with the first
+sentence, an option that they share at the first of them; of the others the names. [Settings](settings.md) explains the
+axes, [Commands](commands.md) the exit statuses.
 """
 COMMANDS = (
     "suite.compare", "suite.tune", "suite.reproduce", "suite.doctor", "suite.profile", "suite.prove", "suite.new",
@@ -31,6 +31,8 @@ COMMANDS = (
     "suite.releases", "suite.bisect", "suite.checks plain", "suite.checks loaders", "suite.checks monitor",
     "workloads.data fetch", "workloads.data verify", "workloads.data where", "suite.submit", "suite.verify",
 )  # fmt: skip
+#: Whose options have more than a name here.
+EXPLAINED = ("suite.compare", "suite.tune")
 #: At the end of a help text.
 DEFAULT = re.compile(r" \(default: [^()]*\)$")
 
@@ -113,7 +115,14 @@ def test_the_page_lists_all_options(pytestconfig: pytest.Config, monkeypatch: py
     described: dict[tuple[str, str], str] = {}
     suite = describe("pytest suite", of_pytest(pytestconfig), described)
     parts = [HEAD, "## pytest suite\n", f"Besides these, all options of pytest and pytest-benchmark work.\n\n{suite}"]
+    others = []
     for command in COMMANDS:
         name = f"python -m {command}"
-        parts += [f"## {name}\n", describe(name, of_parser(parser_of(command, monkeypatch)), described)]
+        options = list(of_parser(parser_of(command, monkeypatch)))
+        if command in EXPLAINED:
+            parts += [f"## {name}\n", describe(name, options, described)]
+        else:
+            names = ", ".join(f"`{option.partition(', ')[0]}`" for option, _ in options)
+            others.append(f"- `{name}`: {names}\n")
+    parts += ["## Other commands\n", "".join(others)]
     golden(PAGE, "\n".join(parts))
