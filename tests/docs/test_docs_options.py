@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from suite.catalog.settings import SWEPT
 from tests.documents import ROOT, run_module
 from tests.expected import golden
 
@@ -31,6 +32,8 @@ COMMANDS = (
     "suite.releases", "suite.bisect", "suite.checks plain", "suite.checks loaders", "suite.checks monitor",
     "workloads.data fetch", "workloads.data verify", "workloads.data where", "suite.submit", "suite.verify",
 )  # fmt: skip
+#: Where the axes are explained.
+AXES = "[the axes](settings.md#the-axes)"
 #: Whose options have more than a name here.
 EXPLAINED = ("suite.compare", "suite.tune")
 #: At the end of a help text.
@@ -106,14 +109,20 @@ def describe(command: str, options: Iterable[tuple[str, str]], described: dict[t
     for name, text in new:
         # The default may differ: a command that states none can share the text of one that does.
         described |= {(name, text): command, (name, DEFAULT.sub("", text)): command}
-    known = "; ".join(f"as for `{other}`: {', '.join(names)}" for other, names in shared.items())
+    known = "; ".join(
+        f"{other if other == AXES else f'as for `{other}`'}: {', '.join(names)}" for other, names in shared.items()
+    )
     parts = [listed(new), f"{known[:1].upper()}{known[1:]}.\n" if known else ""]
     return "\n".join(filter(None, parts)) or "This command has no options.\n"
 
 
 def test_the_page_lists_all_options(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
     described: dict[tuple[str, str], str] = {}
-    suite = describe("pytest suite", of_pytest(pytestconfig), described)
+    every = [*of_pytest(pytestconfig)]
+    described |= {option: AXES for option in every if option[0].split()[0].removeprefix("--") in SWEPT}
+    # Those of `suite.tune`, whose help is the same without the default.
+    described |= {(name, text.partition(" (default:")[0]): AXES for name, text in described}
+    suite = describe("pytest suite", every, described)
     parts = [HEAD, "## pytest suite\n", f"Besides these, all options of pytest and pytest-benchmark work.\n\n{suite}"]
     others = []
     for command in COMMANDS:
