@@ -131,7 +131,7 @@ def test_the_page_lists_all_options(pytestconfig: pytest.Config, monkeypatch: py
         if command in EXPLAINED:
             parts += [f"## {name}\n", describe(name, options, described)]
         else:
-            names = ", ".join(f"`{option.partition(', ')[0]}`" for option, _ in options)
+            names = ", ".join(f"`{option.partition(' ')[0]}`" for option, _ in options)
             others.append(f"- `{name}`: {names}\n")
     parts += ["## Other commands\n", "".join(others)]
     golden(PAGE, "\n".join(parts))
