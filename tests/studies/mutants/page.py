@@ -16,7 +16,7 @@ from tests.studies.mutants.study import EVIDENCE, FAILED, Judgement
 
 PACKAGES = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "flax", "optax", "numpy")
 #: Differences of a kind that are named.
-EXAMPLES = 4
+EXAMPLES = 2
 HEAD = """\
 # Mutants: planted differences
 
