@@ -32,7 +32,6 @@ COMMANDS = (
     "suite.releases", "suite.bisect", "suite.checks plain", "suite.checks loaders", "suite.checks monitor",
     "workloads.data fetch", "workloads.data verify", "workloads.data where", "suite.submit", "suite.verify",
 )  # fmt: skip
-#: Where the axes are explained.
 AXES = "[the axes](settings.md#the-axes)"
 #: Whose options have more than a name here.
 EXPLAINED = ("suite.compare", "suite.tune")
@@ -88,13 +87,8 @@ def listed(rows: Iterable[tuple[str, str]]) -> str:
     def plain(text: str) -> str:
         return re.sub(r"([|<>*_\[\]\\])", r"\\\1", " ".join(text.replace("%%", "%").split()))
 
-    return "".join(f"- `{name}`{f': {plain(brief(text))}' if text else ''}\n" for name, text in rows)
-
-
-def brief(text: str) -> str:
-    """Returns the first sentence and the default."""
-    first, default = text.partition(". ")[0], DEFAULT.search(text)
-    return first + default[0] if default and not first.endswith(default[0]) else first
+    brief = re.compile(r"\. .*?(?=$| \(default: [^()]*\)$)")  # all but the first sentence and the default
+    return "".join(f"- `{name}`{f': {plain(brief.sub(str(), text))}' if text else ''}\n" for name, text in rows)
 
 
 def describe(command: str, options: Iterable[tuple[str, str]], described: dict[tuple[str, str], str]) -> str:
@@ -108,10 +102,8 @@ def describe(command: str, options: Iterable[tuple[str, str]], described: dict[t
             new.append(option)
     for name, text in new:
         # The default may differ: a command that states none can share the text of one that does.
-        described |= {(name, text): command, (name, DEFAULT.sub("", text)): command}
-    known = "; ".join(
-        f"{other if other == AXES else f'as for `{other}`'}: {', '.join(names)}" for other, names in shared.items()
-    )
+        described |= dict.fromkeys([(name, text), (name, DEFAULT.sub("", text))], f"`{command}`")
+    known = "; ".join(f"as for {other}: {', '.join(names)}" for other, names in shared.items())
     parts = [listed(new), f"{known[:1].upper()}{known[1:]}.\n" if known else ""]
     return "\n".join(filter(None, parts)) or "This command has no options.\n"
 
@@ -119,9 +111,8 @@ def describe(command: str, options: Iterable[tuple[str, str]], described: dict[t
 def test_the_page_lists_all_options(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
     described: dict[tuple[str, str], str] = {}
     every = [*of_pytest(pytestconfig)]
-    described |= {option: AXES for option in every if option[0].split()[0].removeprefix("--") in SWEPT}
-    # Those of `suite.tune`, whose help is the same without the default.
-    described |= {(name, text.partition(" (default:")[0]): AXES for name, text in described}
+    for name, text in (each for each in every if each[0].split()[0].removeprefix("--") in SWEPT):
+        described |= dict.fromkeys([(name, text), (name, text.partition(" (default:")[0])], AXES)  # as in `suite.tune`
     suite = describe("pytest suite", every, described)
     parts = [HEAD, "## pytest suite\n", f"Besides these, all options of pytest and pytest-benchmark work.\n\n{suite}"]
     others = []
