@@ -21,7 +21,7 @@ PAGES = sorted(
 )
 
 FENCE = re.compile(
-    r"(?:<!-- not run: (?P<why>[^>]+) -->\n+)?^(?P<indent> *)```(?P<language>[\w{}]*)\n(?P<text>.*?)^ *```",
+    r"(?:<!-- not run: (?P<why>[^>]+) -->\n+)?^(?P<indent> *)```(?P<language>[\w{}]*)[^\n]*\n(?P<text>.*?)^ *```",
     re.MULTILINE | re.DOTALL,
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)")

@@ -89,7 +89,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_block_says_what_it_is() -> None:
-    assert {block.language for block in BLOCKS} <= {"sh", "python", "toml", "json", "yaml", "text", "{toctree}"}
+    assert {block.language for block in BLOCKS} <= {"sh", "python", "toml", "yaml", "text", "{toctree}", "{include}"}
 
 
 @pytest.mark.launches

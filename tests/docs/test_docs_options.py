@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from suite.catalog.settings import SWEPT
 from tests.documents import ROOT, run_module
 from tests.expected import golden
 
@@ -21,9 +22,9 @@ PAGE = ROOT / "docs" / "options.md"
 HEAD = """\
 # Options
 
-All options of all commands, each by the first sentence of what `--help` says, and made from it. An option that several
-commands share is described at the first of them. [Settings](settings.md) explains the axes, [Commands](commands.md) the
-exit statuses.
+All options of all commands, made from `--help`: of `pytest suite`, `suite.compare` and `suite.tune` with the first
+sentence, an option that they share at the first of them; of the others the names. [Settings](settings.md) explains the
+axes, [Commands](commands.md) the exit statuses.
 """
 COMMANDS = (
     "suite.compare", "suite.tune", "suite.reproduce", "suite.doctor", "suite.profile", "suite.prove", "suite.new",
@@ -31,6 +32,9 @@ COMMANDS = (
     "suite.releases", "suite.bisect", "suite.checks plain", "suite.checks loaders", "suite.checks monitor",
     "workloads.data fetch", "workloads.data verify", "workloads.data where", "suite.submit", "suite.verify",
 )  # fmt: skip
+AXES = "[the axes](settings.md#the-axes)"
+#: Whose options have more than a name here.
+EXPLAINED = ("suite.compare", "suite.tune")
 #: At the end of a help text.
 DEFAULT = re.compile(r" \(default: [^()]*\)$")
 
@@ -83,13 +87,8 @@ def listed(rows: Iterable[tuple[str, str]]) -> str:
     def plain(text: str) -> str:
         return re.sub(r"([|<>*_\[\]\\])", r"\\\1", " ".join(text.replace("%%", "%").split()))
 
-    return "".join(f"- `{name}`{f': {plain(brief(text))}' if text else ''}\n" for name, text in rows)
-
-
-def brief(text: str) -> str:
-    """Returns the first sentence and the default."""
-    first, default = text.partition(". ")[0], DEFAULT.search(text)
-    return first + default[0] if default and not first.endswith(default[0]) else first
+    brief = re.compile(r"\. .*?(?=$| \(default: [^()]*\)$)")  # all but the first sentence and the default
+    return "".join(f"- `{name}`{f': {plain(brief.sub(str(), text))}' if text else ''}\n" for name, text in rows)
 
 
 def describe(command: str, options: Iterable[tuple[str, str]], described: dict[tuple[str, str], str]) -> str:
@@ -103,17 +102,27 @@ def describe(command: str, options: Iterable[tuple[str, str]], described: dict[t
             new.append(option)
     for name, text in new:
         # The default may differ: a command that states none can share the text of one that does.
-        described |= {(name, text): command, (name, DEFAULT.sub("", text)): command}
-    known = "; ".join(f"as for `{other}`: {', '.join(names)}" for other, names in shared.items())
+        described |= dict.fromkeys([(name, text), (name, DEFAULT.sub("", text))], f"`{command}`")
+    known = "; ".join(f"as for {other}: {', '.join(names)}" for other, names in shared.items())
     parts = [listed(new), f"{known[:1].upper()}{known[1:]}.\n" if known else ""]
     return "\n".join(filter(None, parts)) or "This command has no options.\n"
 
 
 def test_the_page_lists_all_options(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
     described: dict[tuple[str, str], str] = {}
-    suite = describe("pytest suite", of_pytest(pytestconfig), described)
+    every = [*of_pytest(pytestconfig)]
+    for name, text in (each for each in every if each[0].split()[0].removeprefix("--") in SWEPT):
+        described |= dict.fromkeys([(name, text), (name, text.partition(" (default:")[0])], AXES)  # as in `suite.tune`
+    suite = describe("pytest suite", every, described)
     parts = [HEAD, "## pytest suite\n", f"Besides these, all options of pytest and pytest-benchmark work.\n\n{suite}"]
+    others = []
     for command in COMMANDS:
         name = f"python -m {command}"
-        parts += [f"## {name}\n", describe(name, of_parser(parser_of(command, monkeypatch)), described)]
+        options = list(of_parser(parser_of(command, monkeypatch)))
+        if command in EXPLAINED:
+            parts += [f"## {name}\n", describe(name, options, described)]
+        else:
+            names = ", ".join(f"`{option.partition(' ')[0]}`" for option, _ in options)
+            others.append(f"- `{name}`: {names}\n")
+    parts += ["## Other commands\n", "".join(others)]
     golden(PAGE, "\n".join(parts))

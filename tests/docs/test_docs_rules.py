@@ -1,4 +1,4 @@
-"""Tables of the documentation that are made of declarations: ``UPDATE_GOLDEN=1 pytest tests/docs`` writes them anew."""
+"""Lists of the documentation that are made of declarations: ``UPDATE_GOLDEN=1 pytest tests/docs`` writes them anew."""
 
 from __future__ import annotations
 
@@ -11,16 +11,11 @@ from suite.analysis.records.ledger import CHECKS
 from suite.verify.rules import RULES
 from tests.documents import ROOT
 
-#: The page of each table, and its lines.
+#: The page of each list, and its lines.
 TABLES = {
-    "rules": ("submit.md", [
-        "| | rule | reason | stops |", "| :-- | :-- | :-- | :-- |",
-        *(f"| {rule.number} | {rule.name} | {rule.reason} | {rule.stops} |" for rule in RULES),
-    ]),
-    "ledger": ("method.md", [
-        "| check | bound |", "| :-- | :-- |", *(f"| {check.what} | {check.bound} |" for check in CHECKS),
-    ]),
-}  # fmt: skip
+    "rules": ("submit.md", [f"{each.number}. **{each.name}**: {each.reason}. Stops: {each.stops}" for each in RULES]),
+    "ledger": ("method.md", [f"- {check.what}: {check.bound}" for check in CHECKS]),
+}
 
 
 @pytest.mark.parametrize("name", TABLES)

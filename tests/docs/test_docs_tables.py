@@ -26,6 +26,8 @@ from tests.published import RUNS
 
 TABLE = re.compile(r"(<!-- table: (\w+) ([\w ]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 FIGURE = re.compile(r"\d*\.?\d+")
+#: Identity, with the largest relative deviation.
+SAME = re.compile(r"^same \([\d.e-]+\)$")
 RESULTS = ("docs/results-cpu.md", "docs/accuracy.md")
 #: The runs of the table in the README.
 ANSWER = ("0032_cpu",)
@@ -54,11 +56,10 @@ def spread(row: Row, name: str, digits: int = 3) -> str:
     return value if ends == {value} else f"{value} ({number(least, digits)}{DASH}{number(most, digits)})"
 
 
-def ratio(row: Row) -> str:
+def ratio(row: Row, name: str = "ratio", *ends: str) -> str:
     """With its 95 % interval, which it has from six blocks on."""
-    if float(row["ratio_min"]) == float(row["ratio_max"]):
-        return f"{float(row['ratio']):.2f}"
-    return f"{float(row['ratio']):.2f} ({float(row['ratio_min']):.2f}{DASH}{float(row['ratio_max']):.2f})"
+    value, low, high = (float(row[each]) for each in (name, *(f"{name}_{end}" for end in ends or ("min", "max"))))
+    return f"{value:.2f}" if low == high else f"{value:.2f} ({low:.2f}{DASH}{high:.2f})"
 
 
 def fastest(run: str) -> dict[tuple[str, str, str], str]:
@@ -112,16 +113,9 @@ def accuracy(run: str) -> list[list[str]]:
     read = rows(run, "accuracy.csv")
     formats = len({row["precision"] for row in read}) > 1
     target = f"{float(read[0]['target']):.2f}".lstrip("0")
-    head = [
-        "framework",
-        "precision",
-        "seeds",
-        "epochs",
-        "test accuracy (95 % interval)",
-        "against PyTorch",
-        "against fp32",
-    ]
-    table = [[*head, f"epochs to {target}", f"seconds to {target}", "samples/s", "identity", "flags"]]
+    head = ["framework", "precision", "seeds", "epochs", "test accuracy (95 % interval)", "against PyTorch"]
+    head += ["against fp32", f"epochs to {target}", f"seconds to {target}", "samples/s", "identity", "flags"]
+    table = [head]
     for row in read:
         least, most = row["accuracy_low"], row["accuracy_high"]  # from two seeds on
         interval = f" ({float(least):.4f}{DASH}{float(most):.4f})" if least else ""
@@ -174,9 +168,7 @@ def inference(run: str) -> list[list[str]]:
         line = [MODELS[workload], NAMES[framework], row["launches"]]
         for name, *more in (("samples_per_s",), ("latency_ms_median", "latency_ms_p99")):
             line += [number(row[each]) if row[each] else DASH for each in (name, *more)]
-            ends = row[f"{name}_ratio_low"], row[f"{name}_ratio_high"]
-            interval = f" ({float(ends[0]):.2f}{DASH}{float(ends[1]):.2f})" if ends[0] != ends[1] else ""
-            value = f"{float(row[f'{name}_ratio']):.2f}{interval}" if row[f"{name}_ratio"] else DASH
+            value = ratio(row, f"{name}_ratio", "low", "high") if row[f"{name}_ratio"] else DASH
             line.append(_judged(value, row[f"{name}_verdict"]))
         table.append([*line, number(row["tokens_per_s"]) if row["tokens_per_s"] else DASH])
     return table
@@ -221,20 +213,14 @@ def gpu(journal: str) -> list[list[str]]:
 
 
 MAKERS: dict[str, Callable[..., list[list[str]]]] = {
-    "answer": answer,
-    "cells": cells,
-    "settings": settings,
-    "accuracy": accuracy,
-    "releases": releases,
-    "inference": inference,
-    "along": along,
-    "gpu": gpu,
+    each.__name__: each for each in (answer, cells, settings, accuracy, releases, inference, along, gpu)
 }
 
 
 def markdown(table: list[list[str]]) -> str:
     """Without columns that are the same in all lines, which the text above a table says."""
-    varying = [place for place, column in enumerate(zip(*table[1:], strict=True)) if len(set(column)) > 1]
+    columns = [{SAME.sub("same", cell) for cell in column} for column in zip(*table[1:], strict=True)]
+    varying = [place for place, column in enumerate(columns) if len(column) > 1]
     table = [[line[place] for place in varying] for line in table]
     lines = [table[0], [":--"] * len(table[0]), *table[1:]]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -15,6 +15,8 @@ from tests.studies.mutants.mutant import REFUSED, Mutant
 from tests.studies.mutants.study import EVIDENCE, FAILED, Judgement
 
 PACKAGES = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "flax", "optax", "numpy")
+#: Differences of a kind that are named.
+EXAMPLES = 2
 HEAD = """\
 # Mutants: planted differences
 
@@ -88,22 +90,22 @@ def _survivors(judged: Mapping[Mutant, Judgement]) -> list[str]:
 def _parts(judged: Mapping[Mutant, Judgement]) -> list[str]:
     noticed = Counter(part for judgement in judged.values() for part in judgement.noticed)
     alone = Counter(next(iter(each.noticed)) for each in judged.values() if len(each.noticed) == 1)
-    rows = [f"| {part} | {noticed[part]} | {alone[part]} |" for part in (*EVIDENCE, REFUSED)]
-    return ["## By evidence", "", "| evidence | mutants noticed | by it alone |", "|---|---:|---:|", *rows, ""]
+    parts = [f"{part} {noticed[part]} ({alone[part]})" for part in (*EVIDENCE, REFUSED)]
+    lines = textwrap.wrap(f"Mutants noticed (by it alone): {', '.join(parts)}.", 120)
+    return ["## By evidence", "", *lines, ""]
 
 
 def _kinds(judged: Mapping[Mutant, Judgement]) -> list[str]:
-    """By kind, how many were noticed of how many in each workload, and which differences were planted."""
-    kinds: dict[str, dict[str, list[bool]]] = {}
+    """By kind, how many were noticed of how many, and some of the differences."""
+    kinds: dict[str, list[bool]] = {}
     names: dict[str, dict[str, None]] = {}
     for mutant, judgement in judged.items():
-        kinds.setdefault(mutant.kind, {}).setdefault(mutant.workload, []).append(judgement.killed)
+        kinds.setdefault(mutant.kind, []).append(judgement.killed)
         names.setdefault(mutant.kind, {})[mutant.name] = None
-    lines = ["## By kind", "", "Noticed of planted, by workload, and what was planted.", ""]
-    for kind, workloads in kinds.items():
-        counts = ", ".join(f"{workload} {sum(each)}/{len(each)}" for workload, each in sorted(workloads.items()))
-        planted = "composed by the seed" if kind == DRAWN else "; ".join(names[kind])
-        lines.append(_bullet(f"**{kind}** ({counts}): {planted}"))
+    lines = ["## By kind", "", "Noticed of planted, and examples.", ""]
+    for kind, killed in kinds.items():
+        examples = "composed by the seed" if kind == DRAWN else "; ".join([*names[kind]][:EXAMPLES])
+        lines.append(_bullet(f"**{kind}** {sum(killed)}/{len(killed)}: {examples}"))
     return lines
 
 
