@@ -34,7 +34,7 @@ PARTS = {
 
 @pytest.mark.parametrize(
     ("setting", "value", "part"),
-    [*((name, *each) for name, each in PARTS.items()), *(("tuning", each, each) for each in {*TUNINGS} - {"known"})],
+    [*((name, *each) for name, each in PARTS.items()), *(("tuning", x, x) for x in TUNINGS if x != "known")],
 )
 def test_a_setting_changes_id_and_record_only_where_it_is_not_as_usual(setting: str, value: Any, part: str) -> None:
     assert getattr(LSTM, setting) == SETTINGS[setting].default
