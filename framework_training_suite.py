@@ -69,7 +69,7 @@ def entry(then: str = "") -> Callable[[Callable[Arguments, int]], Callable[Argum
 
     def decorate(main: Callable[Arguments, int]) -> Callable[Arguments, int]:
         def ending(*arguments: Arguments.args, **named: Arguments.kwargs) -> int:
-            from suite.session.terminal import interruptible
+            from suite.session.interrupts import interruptible
 
             spec = sys.modules[main.__module__].__spec__
             name = spec.name.removesuffix(".__main__") if spec else _command()

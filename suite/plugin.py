@@ -26,8 +26,8 @@ from suite.plan.measuring import LEAST_TESTED
 from suite.record.saved import SCHEMA
 from suite.session import observers as observing
 from suite.session.engines import options as engine_options
+from suite.session.interrupts import interruptible
 from suite.session.launches import settings
-from suite.session.terminal import interruptible
 
 if TYPE_CHECKING:
     from suite.session.run import Run

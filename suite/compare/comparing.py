@@ -163,13 +163,12 @@ def _check_base(groups: Sequence[Group], by: str, baseline: str | None) -> None:
     A framework may be absent; the table says so.
     """
     rows = [row for each in groups for row in each.rows]
+    wanted = baseline is not None and by != "framework"
+    if wanted and not any(base(AXES[by], each.rows, baseline).holds(row) for each in groups for row in each.rows):
+        values = dict.fromkeys(map(AXES[by].value, rows))
+        raise LoadError(f"no cell has {by} {baseline!r} (--baseline); there are: {', '.join(values)}")
     if by == "machine" and len(machines := {row.machine for row in rows}) == 1:
         raise LoadError(
             f"all launches are from one machine, {min(machines)}: --across-machines compares two. "
             "Name a run of another machine, or leave it out; with --by framework it lets runs share a ratio"
         )
-    if baseline is None or by == "framework":
-        return
-    if not any(base(AXES[by], each.rows, baseline).holds(row) for each in groups for row in each.rows):
-        values = dict.fromkeys(map(AXES[by].value, rows))
-        raise LoadError(f"no cell has {by} {baseline!r} (--baseline); there are: {', '.join(values)}")

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from suite.record.saved import POINTS, encode_lines
 
 #: An energy counter is refreshed every 100 ms or so: over less time than this, its steps are a part of what it says.
@@ -132,6 +130,7 @@ def energy_j(samples: Sequence[Sample], spans: Spans) -> tuple[float, str] | Non
     moments = [[sample.at_s for sample in polled if span.holds(sample)] for span in spans]
     if not polled or sum(at[-1] - at[0] for at in moments if at) < COVERED_LEAST * whole_s:
         return None
+    import numpy as np  # here, as below: what is mistyped is answered without it
 
     return float(np.mean([sample.values["power_w"] for sample in polled])) * whole_s, "polled power"
 
@@ -141,6 +140,7 @@ def summary(samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
     figures = {}
     for name in _names(samples):
         values = [sample.values[name] for sample in samples if name in sample.values]
+        import numpy as np
 
         low, middle, high = np.percentile(values, [5, 50, 95]).tolist()
         quantiles = {"median": middle, "p5": low, "p95": high, "max": max(values)}

@@ -46,7 +46,7 @@ def test_ctrl_c_is_one_line(module: str, monkeypatch: pytest.MonkeyPatch, capsys
 
 
 def test_ctrl_c_while_a_command_is_imported_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "pandas.py").write_text("raise KeyboardInterrupt")
+    (tmp_path / "scipy.py").write_text("raise KeyboardInterrupt")
     done = run("suite.compare", PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "suite.compare: interrupted\n")
 

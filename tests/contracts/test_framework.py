@@ -74,8 +74,6 @@ ASKED = """
 
     from suite.export.contents import settings
     from suite.record.json_schema import json_schema
-    from suite.report.tables.launch_columns import document_columns
-    from suite.record.files.json_schema import json_schema
     from suite.report.tables.launches import document_columns
     seen["exported"], seen["documented"] = settings(fake[0])["framework"], document_columns()
     seen["schema"] = json_schema()["$defs"]["Cell"]["properties"]["framework"]["enum"]

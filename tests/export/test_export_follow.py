@@ -13,7 +13,8 @@ import pytest
 from suite.export.follow import Follower
 from suite.export.target import ExportError, Origin, Target
 from suite.record.record import Record
-from suite.session.observers import Observers, Tracker
+from suite.session.observers import Observers
+from suite.session.tracker import Tracker
 from tests import records
 
 

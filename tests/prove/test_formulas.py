@@ -152,18 +152,18 @@ def test_what_stands_between_layers(right: Any, wrong: Any, cause: str) -> None:
 RECTIFIED = np.maximum(WORDS, 0)
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "cause"),
-    [
-        ((WORDS, SPREAD), (SPREAD, WORDS), "order of channels"),
-        ((WORDS,), (WORDS[:, ::-1],), "order of positions"),
-        ((SPREAD, RECTIFIED), (SPREAD, WORDS), "activation"),
-        ((RECTIFIED, SPREAD), (np.tanh(WORDS), SPREAD), "activation"),
-        ((SPREAD, WORDS), (SPREAD, 1.1 * WORDS), ""),
-        ((SPREAD, WORDS), (SPREAD * 1.1, np.tanh(WORDS)), ""),
-    ],
-    ids=["concatenated", "backwards", "no-activation", "another-activation", "unknown", "both"],
-)
+#: What is concatenated, right and wrong, and the cause that is named.
+JOINED = {
+    "concatenated": ((WORDS, SPREAD), (SPREAD, WORDS), "order of channels"),
+    "backwards": ((WORDS,), (WORDS[:, ::-1],), "order of positions"),
+    "no-activation": ((SPREAD, RECTIFIED), (SPREAD, WORDS), "activation"),
+    "another-activation": ((RECTIFIED, SPREAD), (np.tanh(WORDS), SPREAD), "activation"),
+    "unknown": ((SPREAD, WORDS), (SPREAD, 1.1 * WORDS), ""),
+    "both": ((SPREAD, WORDS), (SPREAD * 1.1, np.tanh(WORDS)), ""),
+}
+
+
+@pytest.mark.parametrize(("right", "wrong", "cause"), JOINED.values(), ids=JOINED)
 def test_what_is_concatenated(right: Any, wrong: Any, cause: str) -> None:
     """In the whole, or in the part that differs."""
     assert between(WORDS, *(np.concatenate(each, -1) for each in (right, wrong))) == ([cause] if cause else [])
@@ -195,7 +195,10 @@ def test_a_loss_that_is_another(change: Any, cause: str) -> None:
     assert named("loss", arrays, {}, []) == ([cause] if cause else [])
 
 
-@pytest.mark.parametrize("which", ["order of means", "masked padding", ""])
+OF_TAGS = ("order of means", "masked padding", "")
+
+
+@pytest.mark.parametrize("which", OF_TAGS)
 def test_a_loss_of_tags_of_which_some_do_not_count(which: str) -> None:
     logits = np.random.default_rng(1).standard_normal((8, 5, 4))
     labels = np.where(np.arange(5) < np.arange(8)[:, None] % 4 + 2, np.arange(40).reshape(8, 5) % 4, -1)

@@ -21,7 +21,7 @@ from suite.worker.evidence import proof
 from tests.frameworks import needs_frameworks, switches_restored
 from tests.isolation import in_own_process
 from tests.prove.mistakes import AGAINST, MISTAKES, PORTS, Mistake, forget, right, wrong
-from tests.prove.test_formulas import INSIDE
+from tests.prove.test_formulas import INSIDE, JOINED, OF_TAGS
 from workloads import registry
 from workloads.spec import specification
 
@@ -117,7 +117,8 @@ def test_a_branch_without_dropout_is_seen_in_the_other_frameworks(
 
 
 def test_every_remedy_is_that_of_a_cause_that_is_named() -> None:
-    named = {mistake.cause for mistake in MISTAKES} | {cause for *_, cause in INSIDE.values()}
+    named = {mistake.cause for mistake in MISTAKES} | {*OF_TAGS}
+    named |= {cause for *_, cause in (*INSIDE.values(), *JOINED.values())}
     assert REMEDIES.keys() - named <= {"bias of the forget gate", "float32"}
 
 

@@ -50,7 +50,7 @@ def test_the_run_s_own_comparison_stands_at_the_end_and_no_ranking_of_single_lau
     assert torch[4] == "1.00"
     assert (tensorflow[2], tensorflow[-1]) == ("0/1", "unsupported")
     assert float(jax[4]) < 1
-    assert "Measured once only, so nothing is tested" in end
+    assert "(1 launch, not tested)" in end
     assert "Saved benchmark data in: " in done.output
     (run,) = (saved["suite"]["run"] for saved in done.saved.values())
     assert run["background"].keys() == {"busy_cores", "cores", "steal_cores", "waited_s"}

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from suite.export.target import ExportError
-from suite.session import observers as observing
+from suite.session import tracker as tracking
 from suite.session.launches.launch import ROOT
-from suite.session.observers import Observers, Tracker, check
+from suite.session.observers import Observers, check
+from suite.session.tracker import Tracker
 from tests import records
 from tests.processes import alive, wait_until
 from tests.sessions import Suite
@@ -49,8 +50,8 @@ Make = Callable[..., Tracker]
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    monkeypatch.setattr(observing, "LAUNCH_S", 1.0)
-    monkeypatch.setattr(observing, "END_S", 20.0)
+    monkeypatch.setattr(tracking, "LAUNCH_S", 1.0)
+    monkeypatch.setattr(tracking, "END_S", 20.0)
 
     def made(behave: Mapping[int, str]) -> Tracker:
         (tmp_path / "behave").write_text(json.dumps(behave))
@@ -91,7 +92,7 @@ def test_one_that_fails_is_asked_again_and_may_recover(make: Make, tmp_path: Pat
 
 
 def test_one_that_goes_on_failing_is_given_up(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observing, "LONGEST_S", 0.0)
+    monkeypatch.setattr(tracking, "LONGEST_S", 0.0)
     tracker = make({})
     tracker.problem = "the server is down"
     (line,) = followed(tracker, tmp_path)

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from suite.plan.command.common import LOCAL, one_of, option
-from suite.session.hosts.remote import Remote
+
+if TYPE_CHECKING:
+    from suite.session.hosts.remote import Remote
 
 #: How the ranks of a launch are dealt to hosts: one host is filled after the other, or each has one before any has two.
 PLACEMENTS = ("pack", "spread")

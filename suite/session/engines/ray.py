@@ -23,8 +23,8 @@ import psutil
 
 from suite.session.engines import Engine
 from suite.session.hosts.remote import HostLostError, Pipe, Remote
+from suite.session.interrupts import REQUESTS
 from suite.session.launches.launch import LaunchError
-from suite.session.terminal import REQUESTS
 
 #: How long a host may take to be given to this run, in seconds: others may use its CPUs or GPUs.
 RESERVE_S = 60.0

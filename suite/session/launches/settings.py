@@ -24,7 +24,6 @@ from suite.record.job import Job
 from suite.record.parts.environment import redact
 from suite.record.text import clean
 from suite.session.launches import devices
-from suite.session.launches.launch import LaunchError, interpreter, tox_environment, variables
 from workloads.data.files import refuse_shared
 from workloads.data.progress import waiting
 
@@ -91,6 +90,8 @@ class Settings:
 def refuse_without_cuda(config: pytest.Config) -> None:
     """Raise `MatrixError` if CUDA is requested and there is none."""
     if config.getoption("device") == "cuda" and config.getoption("on") == LOCAL and not has_gpu():
+        from suite.session.launches.launch import interpreter  # NumPy, which no other option needs
+
         chosen = (name for name in FRAMEWORKS if os.environ.get(f"SUITE_PYTHON_{name.upper()}"))
         interpreters = {name: interpreter(name) for name in chosen}
         raise MatrixError(f"--device cuda: {devices.cuda_problem(interpreters)}")
@@ -173,6 +174,8 @@ def check_interpreters(cells: Iterable[Cell], device: str, say: Callable[[str], 
 
     Raises `LaunchError`, also where a variable names a cache of compiled code that others can change.
     """
+    from suite.session.launches.launch import LaunchError, interpreter, tox_environment, variables
+
     cells = list(cells)
     for name, text in variables(Job(cells[0], ""), "").items() if cells else ():
         for place in _CACHE.findall(f"{name}={text}") if name.startswith(COMPILERS) else ():
