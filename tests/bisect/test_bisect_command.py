@@ -31,7 +31,7 @@ def rate(cell: Cell, _: int) -> float | Outcome:
 @pytest.fixture(autouse=True)
 def _light(monkeypatch: pytest.MonkeyPatch) -> None:
     """No data, no environments, no index, and no questions about the processor."""
-    monkeypatch.setattr(machine, "prepare", lambda name, *_, **__: Path(name))
+    monkeypatch.setattr("workloads.data.prepare.prepare", lambda name, *_, **__: Path(name))
     monkeypatch.setattr(storage.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
     monkeypatch.setattr(measuring, "releases", lambda _: [Release(version, (13,)) for version in VERSIONS])
     for version in VERSIONS:

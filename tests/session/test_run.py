@@ -33,7 +33,7 @@ TIMED = Cell("imdb_lstm", "jax")
 
 @pytest.fixture(autouse=True)
 def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "prepare", lambda name, *_, **__: Path(name))
+    monkeypatch.setattr("workloads.data.prepare.prepare", lambda name, *_, **__: Path(name))
 
 
 def made(folder: Path, cells: list[Cell], **changed: Any) -> tuple[Run, list[str]]:
@@ -75,7 +75,7 @@ def test_the_scratch_folder_is_made_once_the_data_is_ready(tmp_path: Path, monke
         raise DataError("no data")
 
     monkeypatch.setattr(machine, "scratch_folder", scratch_folder)
-    monkeypatch.setattr(machine, "prepare", no_data)
+    monkeypatch.setattr("workloads.data.prepare.prepare", no_data)
     run, _ = made(tmp_path, [TIMED])
     with pytest.raises(DataError):
         run.prepare()

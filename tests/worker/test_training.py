@@ -274,7 +274,7 @@ def test_a_training_that_was_cut_short_goes_on_with_resume_and_one_that_diverged
         made = record(asked.cell.framework, workload="imdb_lstm", recipe="modern", course=COURSE)
         return made if (status := next(statuses)) == "ok" else failed(replace(made, course=None), status, "why")
 
-    monkeypatch.setattr(machine, "prepare", lambda *_, **__: tmp_path)
+    monkeypatch.setattr("workloads.data.prepare.prepare", lambda *_, **__: tmp_path)
     monkeypatch.setattr(machine, "launch", stand_in)
     cells = [Cell("imdb_lstm", framework, recipe="modern") for framework in ("jax", "pytorch")]
     for resume in (None, LATEST):

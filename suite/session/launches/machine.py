@@ -19,8 +19,6 @@ from suite.record.parts.environment import machine, usable_cores
 from suite.record.record import Record
 from suite.session.launches import batch_finder
 from suite.session.launches.launch import ROOT, launch, scratch_folder
-from workloads.data.own import OWN, prepare_own
-from workloads.data.prepare import prepare
 from workloads.spec import specification
 
 
@@ -96,6 +94,9 @@ class Machine:
 
     def folder(self, workload: str) -> Path:
         """Where the data of a workload is, which is fetched and verified the first time. Raises `DataError`."""
+        from workloads.data.own import OWN, prepare_own  # NumPy, which what is mistyped does not wait for
+        from workloads.data.prepare import prepare
+
         data = specification(workload).data
         name = workload if data == OWN else data
         if name not in self._data:
