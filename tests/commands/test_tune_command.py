@@ -28,7 +28,7 @@ def light(monkeypatch: pytest.MonkeyPatch) -> None:
     """No data, no second in which the load is measured, and no questions about the processor, which take another."""
     from suite.monitor.background import Background
 
-    monkeypatch.setattr(machine, "prepare", lambda name, *_, **__: Path(name))
+    monkeypatch.setattr("workloads.data.prepare.prepare", lambda name, *_, **__: Path(name))
     monkeypatch.setattr(searching, "settle", lambda *_: Background(0.0, 1))
     monkeypatch.setattr(storage.benchmarks, "pytest_benchmark_generate_machine_info", lambda: {"node": "here"})
 
