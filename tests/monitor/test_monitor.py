@@ -223,7 +223,7 @@ def test_without_a_driver_everything_else_works_and_the_reason_is_told_once(
     def none() -> Any:
         raise NvmlError("no NVIDIA driver answers")
 
-    monkeypatch.setattr(here, "prepare", lambda *_, **__: tmp_path)
+    monkeypatch.setattr("workloads.data.prepare.prepare", lambda *_, **__: tmp_path)
     monkeypatch.setattr(here, "launch", lambda job, *_, **__: records.record(job.cell.framework, workload="imdb_lstm"))
     monkeypatch.setattr(here, "open_nvml", none)
     said: list[str] = []
@@ -238,7 +238,7 @@ def test_without_a_driver_everything_else_works_and_the_reason_is_told_once(
 def test_a_run_that_goes_on_after_an_update_says_which_driver_each_launch_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(here, "prepare", lambda *_, **__: tmp_path)
+    monkeypatch.setattr("workloads.data.prepare.prepare", lambda *_, **__: tmp_path)
     monkeypatch.setattr(here, "launch", lambda job, *_, **__: records.record(job.cell.framework, workload="imdb_lstm"))
     planned = [(Cell("imdb_lstm", framework), 0) for framework in ("jax", "pytorch")]
     for number, version in enumerate(("580.1", "590.2")):
