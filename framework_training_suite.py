@@ -34,8 +34,8 @@ MEASURING = ("msgspec", "numpy", "pandas", "psutil", "pytest_benchmark", "rich",
 #: Environments of a checkout that may have all of them: README's, and those of `tox run -m bench`.
 CONTROLLERS = (".venv", ".tox/bench", ".tox/bench-cuda")
 
-#: The exit status of an interrupted command, of one that an error ends, and of one whose output cannot be written.
-INTERRUPTED, FAILED, UNWRITTEN = 130, 2, 2
+#: The exit status of an interrupted command, and of one that an error ends or whose output cannot be written.
+INTERRUPTED, FAILED = 130, 2
 
 Arguments = ParamSpec("Arguments")
 
@@ -63,7 +63,6 @@ class CommandError(Exception):
 
 def entry(then: str = "") -> Callable[[Callable[Arguments, int]], Callable[Arguments, int]]:
     """Decorates the ``main`` of a command, so that all end alike: by an error, interrupted, without a reader.
-
     ``then`` is said after an interruption: what is kept, or how to go on.
     """
 
@@ -93,7 +92,7 @@ def entry(then: str = "") -> Callable[[Callable[Arguments, int]], Callable[Argum
                     print(f"{name}: its output cannot be written: {error}", file=sys.stderr, flush=True)  # noqa: T201
                 sys.stdout, sys.stderr = before
             if error:
-                raise SystemExit(UNWRITTEN)
+                raise SystemExit(FAILED)
             if isinstance(status, SystemExit):
                 raise status
             return status
@@ -132,8 +131,7 @@ def _stay_writable() -> list[Output]:
 def typed(line: str) -> str:
     """A command as it can be typed in the shell that started this process: ``.venv/bin/pytest suite``.
 
-    Its first word, such as ``python`` or ``pytest``, becomes the path of that program beside the running interpreter,
-    unless the shell finds it anyway.
+    Its first word becomes the path of that program beside the running interpreter, unless the shell finds it anyway.
     """
     program, space, rest = line.partition(" ")
     return f"{_program(program)}{space}{rest}"

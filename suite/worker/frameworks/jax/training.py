@@ -70,13 +70,7 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     refuse_variables()
     cuda = jax.default_backend() == "gpu"
     device = choose(
-        cell,
-        device,
-        "JAX",
-        cuda=cuda,
-        installation=installation,
-        other=other_accelerator(),
-        modes=COMPILE_MODES,
+        cell, device, "JAX", cuda=cuda, installation=installation, other=other_accelerator(), modes=COMPILE_MODES
     )
     if cell.compile == "nographs" and device == "cpu":
         raise UnsupportedError("a CPU has no CUDA graphs to leave out; use compile")
