@@ -75,7 +75,7 @@ def program() -> str:
     beside = Path(sys.executable).with_name("uv")
     if path := shutil.which("uv") or (str(beside) if beside.is_file() else ""):
         return path
-    raise ReleaseError("releases are found, built and installed by uv, which is missing here: pip install uv")
+    raise ReleaseError("environments are built by uv, which is missing here: pip install uv")
 
 
 def run(what: str, *words: str) -> None:

@@ -61,7 +61,7 @@ class Source(ABC):
             return data
         raise DataError(
             f"{path}: parsed to digest {data.digest[:16]}..., expected {self.digest[:16]}...; "
-            "this Python or NumPy reads the data differently, or the code and its digest have parted"
+            "this Python or NumPy reads the data differently, or the code changed without its digest"
         )
 
     def find(self, directory: Path) -> Path | None:
