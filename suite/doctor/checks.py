@@ -209,11 +209,12 @@ def launching() -> Iterator[Finding]:
 def data(directory: str | None) -> Iterator[Finding]:
     """Check whether each data set is cached, and whether there is disk space for those that are not."""
     cache = cache_directory(None)
+    given = data_directory(directory)  # also where all is cached, since it may be none
     missing = [name for name in NAMES if not folder_of(cache, name, "real").exists()]
     for name in NAMES:
         if name not in missing:
             yield Finding("data", OK, f"{name} is cached")
-        elif data_directory(directory):
+        elif given:
             text = f"{name} is not cached yet; it will be read from the data directory if it is there"
             yield Finding("data", OK, text)
         else:

@@ -1,6 +1,6 @@
 """Follows the journal of a run that goes on: ``python -m suite.export.follow TARGET PLACE JOURNAL``.
 
-Started by `suite.session.observers`, apart from the controller, so that a library that hangs can be ended. For
+Started by `suite.session.tracker`, apart from the controller, so that a library that hangs can be ended. For
 each line on standard input it sends what is new in the journal, and answers with one line of JSON on standard output.
 """
 

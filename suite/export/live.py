@@ -32,8 +32,6 @@ CONNECTIONS_MOST = 16
 #: where the process has no file left.
 LASTS_S, AGAIN_S = 5.0, 0.2
 
-#: Where the metrics are served unless told otherwise: nobody outside of this machine reads them.
-
 #: Seconds after which a sample is no longer the present: none is served between two workers.
 RECENT_S = 5.0
 

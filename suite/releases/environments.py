@@ -182,9 +182,9 @@ def _build(final: Path, python: uv.Python, asked: Environment, wanted: Mapping[s
         with waiting(f"resolving {what} for Python {python.version}"):
             uv.run(what, "venv", "--python", python.path, str(made.place))
             needed, fixed = requirements(asked.framework, asked.release), [f"{n}=={v}" for n, v in wanted.items()]
-            lines, size = uv.resolve(what, made.python, temporary, needed, fixed)
+            lines, size, is_whole = uv.resolve(what, made.python, temporary, needed, fixed)
         _check_room(what, size, final.parent)
-        megabytes = f"{size / 1e6:,.0f} MB" if size else "of unknown size"
+        megabytes = f"{size / 1e6:,.0f} MB{'' if is_whole else ' or more'}" if size else "of unknown size"
         say(f"{what}: {lines.count('==')} packages ({megabytes}) for Python {python.version}")
         lock = temporary / LOCK_FILE
         lock.write_text(f"# CPython {python.version}\n{lines}", encoding="utf-8")

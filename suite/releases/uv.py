@@ -19,6 +19,8 @@ from suite.record.text import clean
 
 #: The oldest minor version of Python 3 that the suite runs on.
 OLDEST = 11
+#: Seconds within which uv lists them.
+LIST_S = 60.0
 
 #: What uv's output says, by what is wrong.
 _FULL = re.compile(r"No space left on device|os error 28|Disk quota exceeded")
@@ -59,14 +61,21 @@ class Python:
 
 @cache
 def pythons() -> tuple[Python, ...]:
-    """The Pythons of this machine that can run the suite, one of each minor version, the newest first."""
+    """The Pythons of this machine that can run the suite, one of each minor version, the newest first.
+
+    Raises `ReleaseError`.
+    """
     command = [program(), "python", "list", "--quiet", "--only-installed", "--output-format", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = {sys.version_info.minor: Python(sys.version_info.minor, sys.executable)}
-    for each in json.loads(done.stdout or "[]"):
-        major, minor, _ = each["version_parts"].values()
-        if (each["implementation"], each["variant"], major) == ("cpython", "default", 3):
-            found.setdefault(minor, Python(minor, each["path"]))
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIST_S)
+        for each in json.loads(done.stdout or "[]"):
+            major, minor = each["version_parts"]["major"], each["version_parts"]["minor"]
+            if (each["implementation"], each["variant"], major) == ("cpython", "default", 3):
+                found.setdefault(minor, Python(minor, each["path"]))
+    except (OSError, KeyError, TypeError, ValueError, subprocess.SubprocessError) as error:
+        words = f"uv cannot list this machine's Pythons ({type(error).__name__})"
+        raise ReleaseError(f"{words}; see what `{command[0]} python list` says") from None
     return tuple(found[minor] for minor in sorted(found, reverse=True) if minor >= OLDEST)
 
 
@@ -83,9 +92,12 @@ def run(what: str, *words: str) -> None:
     command = [program(), "--quiet", "--no-python-downloads", *words]
     if sys.platform == "linux":
         command = [sys.executable, "-I", "-S", "-c", _BOUND, *command]
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
-    )
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError as error:
+        raise ReleaseError(f"{what}: uv cannot be started: {error.strerror}") from None
     if done.returncode:
         raise _problem(what, done.stdout + done.stderr)
 
@@ -101,8 +113,12 @@ def _problem(what: str, output: str) -> ReleaseError:
     return (UnresolvedError if _UNRESOLVED.search(output) else ReleaseError)(f"{what}: {words or 'it said nothing'}")
 
 
-def resolve(what: str, python: Path, folder: Path, wanted: Sequence[str], fixed: Sequence[str]) -> tuple[str, int]:
-    """The lock of what is ``wanted``, within the constraints ``fixed``, and the bytes to download (0 if unknown).
+def resolve(
+    what: str, python: Path, folder: Path, wanted: Sequence[str], fixed: Sequence[str]
+) -> tuple[str, int, bool]:
+    """The lock of what is ``wanted``, within the constraints ``fixed``; the bytes to download, and whether that is all.
+
+    An index may not say how large a file is.
 
     The lock is requirements with hashes, the first line its Python's version. ``folder`` is for temporary files. Raises
     `ReleaseError`.
@@ -123,7 +139,7 @@ def resolve(what: str, python: Path, folder: Path, wanted: Sequence[str], fixed:
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ReleaseError(f"the resolver's lock file cannot be read ({type(error).__name__}: {error})") from None
     sizes = [wheel.get("size", 0) for wheel in wheels.values()]
-    return "".join(f"{line}\n" for line in lines), sum(sizes) if all(sizes) else 0
+    return "".join(f"{line}\n" for line in lines), sum(sizes), all(sizes)
 
 
 def read_lock(text: object) -> tuple[int, dict[str, tuple[str, str]]]:

@@ -76,7 +76,8 @@ def contents(
         FORMAT, __version__, VERSION, describe_run(run, redacted), ordered, redacted,
         tuple(_doctor()) if look and not redacted else (), installed, price_hour,
     )  # fmt: skip
-    hosts = {str(host) for line in lines if (host := (line.get("run") or {}).get("host"))}
+    groups = (str(host) for line in lines if (host := (line.get("run") or {}).get("host")))
+    hosts = {host for group in groups for host in group.split("+") if host}  # a group has all names of its hosts
     made = [public(line, hide, redacted, named, hosts) for line in lines]
     if left_out := sorted(_variables(lines).keys() - _variables(made).keys()):
         more = "" if redacted else "; --variable NAME sends one with its value"

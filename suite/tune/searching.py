@@ -46,7 +46,10 @@ def _search(search: Search, excluded: dict[Cell, str]) -> int:
     """Launch until the search ends, is interrupted or cannot go on; what was measured is saved in any case."""
     screen = Screen()
     here = search.options.on == LOCAL  # else its load concerns no launch
-    background = settle(search.options.wait_idle, screen.say, screen.show).to_json() if here else {}
+    try:
+        background = settle(search.options.wait_idle, screen.say, screen.show).to_json() if here else {}
+    finally:
+        screen.show("")
     first = [(cell, 0) for cell in search.cells if cell not in excluded]
     settings = Settings.of(
         search.options, f"tune-{search.chosen.name}", 1, search.chosen.plan, search=search.question.to_json(),
@@ -63,6 +66,7 @@ def _search(search: Search, excluded: dict[Cell, str]) -> int:
         status, problem = 2, clean(error, 1000)
     finally:
         run.close()
+        screen.show("")
     resume = continuing_command(search.options.arguments, str(run.info["id"]), spent=not status)
     if problem:
         print(f"suite.tune: {problem}; {count_launches(run.done)} kept. Continue with: {resume}", file=sys.stderr)

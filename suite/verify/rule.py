@@ -19,7 +19,7 @@ from suite.session.eta import is_lean
 from suite.verify.known import EVERY, OF_LAUNCHES, OF_RUN, OK, RUN, WHOLE, find_fault
 
 #: Grows when a rule is added or judges otherwise.
-VERSION = 2
+VERSION = 3
 
 FAILED, WARNING, PASSED, NOT_REACHED = "failed", "warning", "passed", "not reached"
 

@@ -144,8 +144,8 @@ def test_of_two_versions_on_the_path_the_one_that_is_imported_is_recorded(
 V1 = "5:memory:/a\n4:cpu,cpuacct:/a/b\n1:name=systemd:/x\n0::/\n"
 
 
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def eight_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Eight cores of sixteen, and control groups in an empty folder."""
     monkeypatch.setattr(os, "cpu_count", lambda: 16)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
@@ -163,6 +163,7 @@ def groups(place: Path, own: str | None, files: dict[str, str]) -> None:
         path.write_text(text)
 
 
+@pytest.mark.usefixtures("eight_cores")
 @pytest.mark.parametrize(
     ("own", "files", "limit", "cores"),
     [
@@ -202,6 +203,7 @@ def test_the_tightest_of_affinity_and_quotas_counts(
     assert machine()["cores"] == 8, "which a quota does not change"
 
 
+@pytest.mark.usefixtures("eight_cores")
 def test_a_system_without_affinity_has_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity")
     assert usable_cores() == 16
@@ -209,6 +211,7 @@ def test_a_system_without_affinity_has_its_cores(monkeypatch: pytest.MonkeyPatch
     assert usable_cores() == 1
 
 
+@pytest.mark.usefixtures("eight_cores")
 def test_a_tuned_loader_takes_half_of_the_cores_that_it_may_use(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

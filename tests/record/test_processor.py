@@ -1,4 +1,4 @@
-"""What a record says of a environment, from the files that Linux has of it."""
+"""What a record says of a processor, from the files that Linux has of it."""
 
 from __future__ import annotations
 

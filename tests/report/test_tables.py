@@ -238,3 +238,23 @@ def test_a_row_that_is_slower_than_another_is_not_best_although_the_noisy_first_
     }
     assert "tensorflow auto" in best_rows
     assert "jax auto" not in best_rows
+
+
+def test_fifty_cells_fit_the_terminal() -> None:
+    held = [
+        each
+        for batch in (32, 64, 128, 256, 512)
+        for mode in ("eager", "graph", "compile")
+        for precision in ("fp32", "fp64")
+        for each in records.launches(n=2, batch=batch, compile=mode, precision=precision)
+    ]
+    text = terminal(only(held))
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_no_word_ranks() -> None:
+    text = "".join(
+        terminal(each) + in_markdown(each) for each in tables([*mixed(), *records.launches(kind="synthetic")])
+    )
+    for word in ("faster", "slower", "better", "wins", "best"):
+        assert word not in text

@@ -153,13 +153,6 @@ def unsupported(lines: list[Line], _: dict[str, Any]) -> None:
             lines[at] = failed(line, outcome={"status": "unsupported", "reason": "PyTorch has no such batch"})
 
 
-def slower_others(lines: list[Line], run: dict[str, Any]) -> None:
-    """The other frameworks 5 % slower, with their bursts and what the parent saw of them."""
-    scaled(1.05, lambda all_lines: [line for line in ok(all_lines) if line not in jax(all_lines)], "bursts", "seen")(
-        lines, run
-    )
-
-
 def more_cores(lines: list[Line], _: dict[str, Any]) -> None:
     for line in lines[1:]:
         each(line, "environment.machine.cores", 64)

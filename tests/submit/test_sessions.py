@@ -135,6 +135,7 @@ def test_a_budget_that_is_forged_is_refused(what: str, tmp_path: Path) -> None:
         ("batch", "no answer from batch: timed out"),
         ("window.example.org", "no answer from window: timed out"),
         ("GPU7", "no answer from GPU7 timed out"),
+        ("batch+window.example.org", "no answer from window timed out"),  # a group of hosts
         ("", "no answer from DESKTOP-7H3K2QP timed out"),
         ("", "no answer from LAPTOP-QP7H3K2 timed out"),
     ],

@@ -285,3 +285,14 @@ def test_a_training_that_was_cut_short_goes_on_with_resume_and_one_that_diverged
     assert launched == ["jax", "pytorch", "jax"]
     assert found == ["ok", "diverged"]
     assert len(list(tmp_path.rglob("*.checkpoint"))) == 1
+
+
+@needs_frameworks("pytorch")
+def test_a_checkpoint_of_another_model_is_refused() -> None:
+    with training("imdb_lstm", "pytorch", "fp32", "small") as running:
+        state = running.checkpoint()
+        name = next(each for each in state if each.startswith("model/"))
+        for other in (state | {"model/more": state[name]}, state | {name: state[name][:1]}):
+            with pytest.raises(ValueError, match="of another model"):
+                running.restore(other)
+        running.restore(state)

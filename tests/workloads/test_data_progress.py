@@ -14,7 +14,7 @@ import pytest
 from data_makers import REVIEWS, archive, cifar_files, imdb_archive, imdb_source, put, unpacked
 from test_data_cache import change_a_byte
 from test_data_fetch import cut_after, get, host, status, whole  # noqa: F401 - a fixture
-from test_data_prepare import ROOT, SOURCE, cache, data, names, no_network, real, small_twins  # noqa: F401 - fixtures  # noqa: F401 - fixtures
+from test_data_prepare import ROOT, SOURCE, cache, data, names, no_network, real, small_twins  # noqa: F401 - fixtures
 
 from workloads.data import progress as module
 from workloads.data.__main__ import main

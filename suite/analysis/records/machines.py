@@ -1,7 +1,7 @@
 """The machine that a record was measured on: its name, and whether two runs are from one machine.
 
 Names do not tell: virtual machines call processors of several generations "AMD EPYC". Records hold what a processor
-says of itself (`suite.record.parts.processor`). Older ones do not, and are recognised by the peak that they measured.
+says of itself (`suite.record.parts.environment`). Older ones do not, and are recognised by the peak that they measured.
 """
 
 from __future__ import annotations

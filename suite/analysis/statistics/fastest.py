@@ -14,11 +14,12 @@ from statistics import median
 
 from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict
+from suite.analysis.rows.blocks import pairs, why_untested
 from suite.analysis.rows.conditions import differences
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
-from suite.analysis.statistics.inference import CLOSE, LEAST, OPPOSITE, Estimate
+from suite.analysis.statistics.inference import CLOSE, LEAST, OPPOSITE, Estimate, decide, run_t_test
 from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare, entered, fastest, rate
-from suite.analysis.statistics.ratios import Pair, Read
+from suite.analysis.statistics.ratios import Pair, Read, throughput
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.plan.measuring import MARGIN
 
@@ -154,6 +155,13 @@ def _find_values(rows: Sequence[Row], ranked: Iterable[Row], name: str) -> dict[
     }
 
 
+def _test_once(pair: Pair) -> Estimate | None:
+    if why_untested(pair.row, pair.other):
+        return None
+    figures = ((pair.read(one), pair.read(other)) for one, other in pairs(pair.row.ok, pair.other.ok))
+    return run_t_test([figure / base for figure, base in figures if figure and base])
+
+
 def find_best(
     group: Group,
     verdicts: Mapping[RowKey, Verdict],
@@ -173,11 +181,12 @@ def find_best(
 
     def find_beaten(compared: Iterable[tuple[Row, Row]]) -> tuple[set[RowKey], set[RowKey]]:
         wanted = {(row.key, other.key): Pair(row, other, read=value) for row, other in compared}
-        words = {
-            key: ratio.verdict
-            for key, ratio in compare(wanted, group, verdicts, margin, known).items()
-            if ratio.verdict
-        }
+        if value is throughput:
+            formed = compare(wanted, group, verdicts, margin, known)
+        else:  # which has no part in how many launches there are: one test of each pair
+            tests = {key: test for key, pair in wanted.items() if (test := _test_once(pair))}
+            formed = decide(tests, margin)
+        words = {key: ratio.verdict for key, ratio in formed.items() if ratio.verdict}
         losers = {key if word == worse else other for (key, other), word in words.items() if word in OPPOSITE}
         return {key for key, _ in words}, losers
 

@@ -24,6 +24,7 @@ Read = Callable[[Record], float | None]
 
 #: Why two rows of a run have no ratio, where nothing else forbids it.
 NO_BLOCK = "no block in which both ended well, soon after each other"
+NO_FIGURE = "no block in which both have that figure"
 
 
 def throughput(record: Record) -> float | None:
@@ -57,7 +58,8 @@ class Pair:
             reason = "it is of another run"
         formed = None if reason else self._by_block(shared) if self.row.run == self.other.run else self._by_run()
         if formed is None:
-            return Estimate(baseline=self.baseline, reason=f"no ratio to {self.baseline}: {reason or NO_BLOCK}")
+            lacking = NO_BLOCK if self.read is throughput else NO_FIGURE
+            return Estimate(baseline=self.baseline, reason=f"no ratio to {self.baseline}: {reason or lacking}")
         return replace(formed, baseline=self.baseline, caveat=self.caveat)
 
     @property

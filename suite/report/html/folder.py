@@ -38,6 +38,7 @@ from workloads.data.files import read_regular, regular
 
 LAUNCHES = "launches.csv"
 INDEX = "index.html"  # of a site, in the folder above
+OLDER_STANDINGS = "leaderboard.json"  # beside the report of a bundle, in sites of older versions
 
 #: An index with this mark was generated and may be overwritten.
 MARK = f'name="generator" content="{GENERATOR}"'
@@ -129,6 +130,8 @@ def _rank(folder: Path, staging: Path, compared: Compared) -> Standings:
 
 def is_made_from(folder: Path, content: bytes | None) -> bool:
     """Returns whether the report in a folder was made from a bundle with this content; for None, from no bundle."""
+    if (folder / OLDER_STANDINGS).exists():  # of a site that an older version published
+        return False
     try:
         place = read(folder).standings
         if place is None or content is None:

@@ -17,8 +17,8 @@ from suite.record.text import clean
 from workloads.data.files import read_regular
 
 SCHEMA = 1
-#: Bytes of a summary, and characters of a text in it, at most.
-LARGEST, TEXT_MOST = 1 << 20, 300
+#: Bytes of a summary, characters of a text in it, and of an address, which may be a name of 255 bytes, at most.
+LARGEST, TEXT_MOST, ADDRESS_MOST = 3 << 20, 300, 1000
 #: Cells and values of a cell, at most; rows of a leaderboard; lines of releases, releases of a line, named categories.
 CELLS_MOST, VALUES_MOST, ROWS_MOST, LINES_MOST, STEPS_MOST, NAMED_MOST = 100, 1000, 1000, 200, 100, 3
 
@@ -145,7 +145,7 @@ class Standings:
     kind: Text
     date: Text
     checked: Text
-    bundle: Text
+    bundle: Annotated[str, Meta(max_length=ADDRESS_MOST)]
     rows: Annotated[tuple[Standing, ...], Meta(min_length=1, max_length=ROWS_MOST)]
     hardware: Machine | None = None
 
@@ -198,10 +198,14 @@ def read(folder: Path) -> Summary:
     if schema > SCHEMA:
         raise SummaryError(f"has schema {schema}, newer than the {SCHEMA} known here: update the suite")
     try:
-        cleaned: Summary = _clean(decode(Summary, data))
+        found = decode(Summary, data)
     except SchemaError as error:
         raise SummaryError(f"is no summary: {error}") from None
-    return cleaned
+    cleaned: Summary = _clean(found)
+    if not (cleaned.standings and found.standings):
+        return cleaned
+    address = clean(found.standings.bundle, ADDRESS_MOST)
+    return replace(cleaned, standings=replace(cleaned.standings, bundle=address))
 
 
 def _clean(value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from suite.analysis.records.machines import gpus
 from suite.analysis.rows.blocks import flags_of, why_untested
-from suite.analysis.rows.groups import Group, Row
+from suite.analysis.rows.groups import SETTINGS, Group, Row
 from suite.analysis.statistics.accuracy import AccuracyComparison
 from suite.analysis.statistics.fastest import FastestBySetting
 from suite.analysis.statistics.inference import LEAST
@@ -25,7 +25,10 @@ from suite.report.text import changes, fastest
 
 #: The most lines of an answer, and the most settings of a table that have a line each.
 LINES_MOST, SETTINGS_MOST = 7, 2
-INTERVALS = "In parentheses: 95 % intervals, corrected for all comparisons of a run"
+INTERVALS = (
+    "In parentheses: 95 % intervals, those of ratios corrected for all comparisons of a run; "
+    "where not tested, the lowest to the highest"
+)
 
 
 @dataclass(frozen=True)
@@ -58,17 +61,15 @@ def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) 
     """Returns the answer of a comparison, from its tables of timed cells and of cells that train to their end."""
     made = [*map(_timed, tables), *map(_trained, learned)]
     gains = [(workload(each.group), gain) for each in tables if _is_of_frameworks(each) for gain in each.findings.gains]
-    lines = [
-        *(line for first, _, _ in made for line in first),
-        *(line for _, further, _ in made for line in further),
-        *changes.largest([each for each in gains if each[1].axis != "tuning"]),
+    parts = [
+        *(first for first, _, _ in made),
+        *([line] for _, further, _ in made for line in further),
+        *([line] for line in changes.largest([each for each in gains if each[1].axis != "tuning"])),
     ]
     findings = [*(each.findings for each in tables), *(each.findings for each in learned)]
     contests = [contest for each in findings for contest in each.contests]
     tested = any(each.tested for each in tables) or not all(each.is_untested for each in contests)
-    if len(lines) > (room := LINES_MOST - tested):
-        lines = [*lines[: room - 1], f"{len(lines) - room + 1} more lines are left out: see the tables"]
-    lines += changes.switches(gains)
+    lines = [*_choose(parts, LINES_MOST - tested), *changes.switches(gains)]
     groups = [*(each.group for each in tables), *(each.group for each in learned)]
     rows = [row for group in groups for row in group.rows if row.ok and row.machines]
     return Answer(
@@ -76,6 +77,19 @@ def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) 
         tuple(card for _, _, card in made),
         "; ".join(dict.fromkeys(map(_machine, rows))),
     )
+
+
+def _choose(parts: Sequence[Sequence[str]], most: int) -> list[str]:
+    """Returns the lines of as many parts as fit, each of them whole, since its last line has its flags."""
+    if sum(map(len, parts)) <= most:
+        return [line for part in parts for line in part]
+    lines: list[str] = []
+    for at, part in enumerate(parts):
+        if len(lines) + len(part) >= most:
+            left = sum(map(len, parts[at:]))
+            return [*lines, f"{left} more lines are left out: see the tables"]
+        lines += part
+    return lines
 
 
 def _is_of_frameworks(table: Table) -> bool:
@@ -162,7 +176,7 @@ def _trained(table: AccuracyComparison) -> tuple[list[str], list[str], Card]:
     columns = zip(table.group.rows, table.rows, strict=True)
     same = {row.key for row, each in columns if each["fp32_verdict"] == "same"}
     further = [*changes.training_time(where, each.gains, same), *speeds]
-    short = _accuracy_card(rows)
+    short = _accuracy_card(rows, table.baseline)
     contests = fastest.card(each.contests, fastest.CARD - len(short) - 2)
     return [_say_accuracy(table, rows, where)], further, _card(table.group, f"{short}; {contests}", short)
 
@@ -171,13 +185,16 @@ def _say_accuracy(table: AccuracyComparison, rows: Sequence[dict[str, Any]], whe
     """Returns the accuracy of each cell, with its difference to the baseline and what the test says of it."""
     if not rows:
         return f"{where}: no training ended well"
-    settings = [name for name in ("precision", "batch") if len({row[name] for row in rows}) > 1]
-    parts = []
-    for row in rows:
-        name = " ".join([framework(row["framework"]), *(str(row[setting]) for setting in settings)])
-        parts.append(f"{name} {_write_accuracy(row['accuracy'])}{_say_difference(row)}")
-    epochs = count(int(max(row["epochs"] for row in rows)), "epoch")
     untested = "" if any(row["verdict"] for row in rows) else ", not tested"
+    settings = [name for name in table.group.varying if name not in ("framework", "compile")]
+    parts = []
+    for of, row in zip(table.group.rows, table.rows, strict=True):
+        if row["accuracy"] is not None:
+            name = " ".join([framework(row["framework"]), *(name_value(each, SETTINGS[each](of)) for each in settings)])
+            alone = not untested and not row["verdict"] and row["framework"] != table.baseline
+            difference = " (not tested)" if alone else _say_difference(row)
+            parts.append(f"{name} {_write_accuracy(row['accuracy'])}{difference}")
+    epochs = count(int(max(row["epochs"] for row in rows)), "epoch")
     seeds = counts((int(row["seeds_ok"]) for row in rows), "seed")
     base = f"; differences are to {framework(table.baseline)}, in points" if not untested else ""
     return f"{where}, test accuracy after {epochs} ({seeds}{untested}): {', '.join(parts)}{base}"
@@ -190,11 +207,12 @@ def _say_difference(row: dict[str, Any]) -> str:
     return f" ({value:+.2f}, {low:+.2f} to {high:+.2f}, {row['verdict']})"
 
 
-def _accuracy_card(rows: Sequence[dict[str, Any]]) -> str:
+def _accuracy_card(rows: Sequence[dict[str, Any]], baseline: str) -> str:
     if not rows:
         return "no training ended well"
     kinds = {row["verdict"] for row in rows} - {""}
-    values = [row["accuracy"] for row in rows]
+    compared = [row for row in rows if row["verdict"] or row["framework"] == baseline] if kinds else rows
+    values = [row["accuracy"] for row in compared]
     words = f"accuracy {' to '.join(dict.fromkeys(map(_write_accuracy, (min(values), max(values)))))}"
     if not kinds:
         return f"{words} (n = {min(int(row['seeds_ok']) for row in rows)}, not tested)"

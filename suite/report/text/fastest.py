@@ -36,7 +36,8 @@ def head(contest: FastestBySetting, unit: str = "launch", plain: bool = False) -
     names = [framework(name) if plain else _name(contest, name) for name in _in_order(contest.leaders)]
     tested, untested = ("trains", "trained") if unit == "seed" else ("is", "ran")
     if len(names) == 1:
-        return f"{names[0]} {untested if contest.is_untested else tested} fastest"
+        some = " of those tested" if contest.untested and not contest.is_untested else ""
+        return f"{names[0]} {untested if contest.is_untested else tested} fastest{some}"
     if contest.tie == PARTLY:
         return "no framework is decidedly fastest"
     if contest.tie in (EQUAL, ALIKE):
@@ -69,7 +70,9 @@ def _ahead(contests: Sequence[FastestBySetting]) -> list[str]:
     values: dict[str, list[float]] = {}
     for contest in contests:
         for name in contest.rivals if contest.is_untested else contest.behind:
-            values.setdefault(name, []).append(contest.gap(contest.top, name).value or 0.0)
+            gaps = [contest.gap(leader, name) for leader in contest.leaders]
+            ahead = [gap.value or 0.0 for gap in gaps if contest.is_untested or gap.verdict == "faster"]
+            values.setdefault(name, []).extend(ahead)
     return [f"{span(values[name], DASH)}x {framework(name)}" for name in _in_order(values)]
 
 
@@ -92,7 +95,8 @@ def _in_order(names: Iterable[str]) -> list[str]:
 def label(where: str, ratios: Sequence[Estimate], unit: str) -> str:
     """Returns where ratios are from, and their number of launches or seeds."""
     untested = "" if any(ratio.verdict for ratio in ratios) else ", not tested"
-    return f"{where} ({counts((ratio.blocks for ratio in ratios), unit)}{untested})"
+    known = [ratio.blocks for ratio in ratios if ratio.blocks] or [0]
+    return f"{where} ({counts(known, unit)}{untested})"
 
 
 def bounded(ratio: Estimate, other: str = "", note: str = "") -> str:

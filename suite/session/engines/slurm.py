@@ -87,7 +87,9 @@ class Slurm:
     def host(self, node: Node) -> Remote:
         # An address of the batch script's host would be wrong on the others.
         variables = {name: value for name, value in os.environ.items() if name != PROCESS_TAG} | {ADDRESS: ""}
-        wire = Pipe(node.name, variables, [*step(node), *COMMAND], self._folder / f"{node.name}.log")
+        log = self._folder / f"{node.name}.log"
+        log.unlink(missing_ok=True)  # of a step before, whose last words are not this one's
+        wire = Pipe(node.name, variables, [*step(node), *COMMAND], log)
         self.until.callback(wire.close)
         return Remote(node.name, "", wire, self.say, self.settings).begin()
 

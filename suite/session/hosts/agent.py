@@ -94,7 +94,7 @@ class Agent:
             job = replace(job, checkpoint=str(place / "launch.checkpoint") if job.checkpoint else "")
             job = replace(job, traces=str(place / "launch") if job.traces else "")
             told = LaunchCallbacks(progress, tick)
-            record = self.machine.launch(job, place / "launch.log", given["deadline_s"], told, part)
+            record = self.machine.launch(job, place / "launch.log", float(given["deadline_s"]), told, part)
             self.write({"record": record.to_json(), "files": _files(place)})
 
 

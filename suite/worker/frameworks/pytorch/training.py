@@ -208,11 +208,15 @@ class Training:
 
     @torch.no_grad()
     def restore(self, state: dict[str, Array]) -> None:
-        """Resume from a checkpoint."""
+        """Resume from a checkpoint. Raises `ValueError` for that of another model."""
         self.steps = int(state["steps"])
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in state.items()}
-        for name, tensor in self.model.state_dict().items():
-            own_part(tensor).copy_(tensors[f"model/{name}"])
+        saved = {name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model/")}
+        own = {name: own_part(tensor) for name, tensor in self.model.state_dict().items()}
+        if {name: tensor.shape for name, tensor in own.items()} != {name: each.shape for name, each in saved.items()}:
+            raise ValueError("the checkpoint is of another model: its tensors have other names or shapes")
+        for name, tensor in own.items():
+            tensor.copy_(saved[name])
         trained = [weight for group in self.optimizer.param_groups for weight in group["params"]]
         buffers: dict[int, dict[str, Tensor]] = {}
         for path, tensor in tensors.items():
