@@ -25,10 +25,8 @@ from suite.report.text import changes, fastest
 
 #: The most lines of an answer, and the most settings of a table that have a line each.
 LINES_MOST, SETTINGS_MOST = 7, 2
-INTERVALS = (
-    "In parentheses: 95 % intervals, those of ratios corrected for all comparisons of a run; "
-    "where not tested, the lowest to the highest"
-)
+INTERVALS = "In parentheses: 95 % intervals, those of ratios corrected for all comparisons of a run"
+RANGES = "; where not tested, the lowest to the highest"
 
 
 @dataclass(frozen=True)
@@ -69,11 +67,13 @@ def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) 
     findings = [*(each.findings for each in tables), *(each.findings for each in learned)]
     contests = [contest for each in findings for contest in each.contests]
     tested = any(each.tested for each in tables) or not all(each.is_untested for each in contests)
+    some = any(each.untested for each in contests) or not all(gain.ratio.verdict for _, gain in gains)
+    bounds = INTERVALS + RANGES * some
     lines = [*_choose(parts, LINES_MOST - tested), *changes.switches(gains)]
     groups = [*(each.group for each in tables), *(each.group for each in learned)]
     rows = [row for group in groups for row in group.rows if row.ok and row.machines]
     return Answer(
-        tuple(map(capital, [*lines, *[INTERVALS] * tested])),
+        tuple(map(capital, [*lines, *[bounds] * tested])),
         tuple(card for _, _, card in made),
         "; ".join(dict.fromkeys(map(_machine, rows))),
     )
