@@ -114,6 +114,10 @@ class Setting:
         """A value by the name that it has today."""
         return self.former.get(value, value)
 
+    def first_name(self, value: Any) -> Any:
+        """A value by the name that ids and names of sweeps keep."""
+        return next((old for old, new in self.former.items() if new == value), value)
+
     def check(self, value: Any) -> None:
         """Raises `CellError` for a value that is none of its own."""
         if value in self.choices or (value == "" and self.default == ""):
@@ -150,8 +154,7 @@ class Setting:
 
     def part(self, value: Any) -> str:
         """A value in an id."""
-        name = next((old for old, new in self.former.items() if new == value), value)
-        return self.name if self.is_switch else self.short.format(self.text(name))
+        return self.name if self.is_switch else self.short.format(self.text(self.first_name(value)))
 
     def rank(self, value: Any) -> Any:
         """Sorts values in their natural order."""

@@ -166,7 +166,8 @@ def _frameworks_of_releases(axes: Axes) -> tuple[str, ...]:
 
 
 def _label(axis: str, value: Any) -> str:
-    return SETTINGS[axis].short.format(spell_value(axis, value)).replace(" ", "-").replace("=", "-")
+    text = SETTINGS[axis].first_name(spell_value(axis, value))
+    return SETTINGS[axis].short.format(text).replace(" ", "-").replace("=", "-")
 
 
 def _is_written(cell: Cell) -> bool:
