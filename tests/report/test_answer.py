@@ -59,7 +59,7 @@ def test_the_answers_of_the_published_runs() -> None:
             lines += [f"  {sentence}" for sentence in found.sentences]
             lines += [f"  [{card.title}, n = {card.launches}] {card.verdict}" for card in found.cards]
             assert (
-                len([each for each in found.sentences if "tuning known" not in each and "MALLOC" not in each])
+                len([each for each in found.sentences if "tuning recommended" not in each and "MALLOC" not in each])
                 <= LINES_MOST
             )
             assert all(len(card.verdict) <= CARD for card in found.cards)
@@ -253,14 +253,14 @@ def test_the_free_switches_of_a_cpu_get_both_verdicts_their_gain_and_the_lines_t
     installed = {"pytorch": 1.8, "tensorflow": 1.82, "jax": 3.0}
     known = installed | {"pytorch": 1.0}
     held = [
-        *steps(installed, workload="imdb_lstm", batch=64, tuning="installed"),
+        *steps(installed, workload="imdb_lstm", batch=64, tuning="default"),
         *steps(known, workload="imdb_lstm", batch=64),
     ]
     told = of(held).sentences
-    assert "tuning installed (6 launches): PyTorch and TensorFlow cannot be told apart: " in told[0]
-    assert "tuning known (6 launches): PyTorch is fastest: " in told[1]
+    assert "tuning default (6 launches): PyTorch and TensorFlow cannot be told apart: " in told[0]
+    assert "tuning recommended (6 launches): PyTorch is fastest: " in told[1]
     assert told[2] == (
-        "IMDB LSTM, tuning known instead of installed (6 launches): PyTorch 1.80x (faster), "
+        "IMDB LSTM, tuning recommended instead of default (6 launches): PyTorch 1.80x (faster), "
         "TensorFlow 1.00x (equally fast), JAX 1.00x (equally fast)"
     )
     assert "MALLOC_MMAP_MAX_=0" in told[3]

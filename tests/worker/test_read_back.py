@@ -58,7 +58,7 @@ def launched(tmp_path: Path, twins: Path, monkeypatch: pytest.MonkeyPatch) -> An
         ),
         (
             "imdb_lstm", "pytorch", {}, {"MALLOC_MMAP_MAX_": "1000"},
-            "tuning known, but installed is in force",
+            "tuning recommended, but default is in force",
         ),
     ],
 )  # fmt: skip

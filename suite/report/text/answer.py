@@ -47,7 +47,7 @@ class Card:
 class Answer:
     """At most `LINES_MOST` lines, a card per table in the order of the tables, and the machine in words.
 
-    Where the free switches of a CPU were measured, more lines are about them.
+    Where allocator and denormal settings were measured, more lines are about them.
     """
 
     sentences: tuple[str, ...]
