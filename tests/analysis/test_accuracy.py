@@ -174,9 +174,8 @@ def test_the_numbers_behind_the_plots(tmp_path):
     loss = losses(table)[0]
     assert len(loss.x) == 120
     assert loss.x[0] == 1.5
-    draw([], [table, table], tmp_path, ("png", "svg"))
-    assert len(paths := list(tmp_path.iterdir())) == 14, "three kinds of each table and the overview, in two formats"
-    assert all(path.stat().st_size > 1000 for path in paths)
+    drawn = draw([], [table, table], tmp_path, [])
+    assert len(drawn) == 7, "three kinds of each table and the overview"
 
 
 def test_along_sizes_what_was_timed_and_what_was_trained_stay_apart():
@@ -191,6 +190,7 @@ def test_one_row_per_epoch():
     assert columns["epoch"] == [1, 2, 3, 1, 2, 3]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_writes_it_all(tmp_path, capsys):
     path = tmp_path / "0001_accuracy.json"
     path.write_text(json.dumps(saved(seeds(SAME))))
@@ -198,7 +198,6 @@ def test_the_command_writes_it_all(tmp_path, capsys):
     names = {each.name for each in (tmp_path / "out").iterdir()}
     assert {"accuracy.csv", "epochs.csv", "table.md", "report.html", "launches.csv"} <= names
     assert "cells.csv" not in names
-    assert "accuracy-epochs-imdb_lstm-full-modern.png" in names
     assert "same\n(+0.00)" not in (out := capsys.readouterr().out)
     assert "trained to the end" in out
     assert "trained to the end" in (tmp_path / "out" / "report.html").read_text()
