@@ -86,17 +86,6 @@ def test_with_few_launches_nothing_is_claimed() -> None:
     assert " is fastest" not in " ".join(found.sentences)
 
 
-def test_two_settings_have_a_line_each_and_more_are_counted() -> None:
-    half = [x for batch in (32, 64) for x in steps({"pytorch": 1.0, "jax": batch / 40}, batch=batch)]
-    first, second, *_ = of(half).sentences
-    assert first.startswith("CIFAR-100 CNN, batch 32 (6 launches): JAX is fastest: 1.25x PyTorch (")
-    assert second.startswith("CIFAR-100 CNN, batch 64 (6 launches): PyTorch is fastest: 1.60x JAX (")
-    held = [x for batch in (32, 64, 128) for x in steps({"pytorch": batch / 50, "jax": batch / 20}, batch=batch)]
-    assert of(held).sentences[0] == "CIFAR-100 CNN, 3 settings (6 launches): PyTorch is fastest: 2.5x JAX"
-    other = [*half, *steps({"pytorch": 1.0, "jax": 3.0}, batch=128)]
-    assert of(other).sentences[0].endswith("): PyTorch is fastest in 2 of 3 settings; JAX is fastest in 1")
-
-
 def test_the_largest_gain_is_told_with_what_it_does_elsewhere() -> None:
     fast = {"pytorch": 0.5, "tensorflow": 0.8, "jax": 2.2}
     held = steps({"pytorch": 1.0, "tensorflow": 1.0, "jax": 2.0}) + steps(fast, precision="bf16")
@@ -109,14 +98,6 @@ def test_the_largest_gain_is_told_with_what_it_does_elsewhere() -> None:
     none, text = of(slower).sentences[1:3]
     assert none == "No other precision makes a framework decidedly faster"
     assert text.startswith("Largest loss: CIFAR-100 CNN, bf16 instead of fp32 (6 launches): PyTorch 0.67x (")
-
-
-def test_along_an_axis_the_answer_is_of_that_axis() -> None:
-    held = steps({"pytorch": 1.0, "jax": 1.0}) + steps({"pytorch": 0.5, "jax": 1.5}, precision="bf16")
-    text, bounds = of(held, "precision").sentences
-    assert text == "CIFAR-100 CNN, bf16 instead of fp32 (6 launches): PyTorch 2.0x (faster), JAX 0.67x (slower)"
-    assert bounds == INTERVALS
-    assert of(held, "precision").cards[0].verdict == "PyTorch 2.0x (bf16), JAX 0.67x (bf16)"
 
 
 def test_a_loss_beyond_every_gain_is_told_with_it() -> None:
@@ -240,38 +221,3 @@ def test_of_many_tables_the_rest_is_counted() -> None:
     assert len(found.sentences) <= LINES_MOST
     assert (len(told), rest, last) == (4, "5 more lines are left out: see the tables", INTERVALS), "no table by half"
     assert len(found.cards) == 4
-
-
-def test_where_a_framework_ran_in_several_modes_the_fastest_is_named() -> None:
-    held = [*steps({"pytorch": 1.0, "jax": 2.0}), *steps({"pytorch": 0.5}, compile="compile")]
-    found = of(held)
-    assert "PyTorch in mode compile is fastest: 4.0x JAX (" in found.sentences[0]
-    assert found.cards[0].verdict == "PyTorch in mode compile is fastest: 4.0x JAX"
-
-
-def test_the_free_switches_of_a_cpu_get_both_verdicts_their_gain_and_the_lines_that_turn_them_on() -> None:
-    installed = {"pytorch": 1.8, "tensorflow": 1.82, "jax": 3.0}
-    known = installed | {"pytorch": 1.0}
-    held = [
-        *steps(installed, workload="imdb_lstm", batch=64, tuning="default"),
-        *steps(known, workload="imdb_lstm", batch=64),
-    ]
-    told = of(held).sentences
-    assert "tuning default (6 launches): PyTorch and TensorFlow cannot be told apart: " in told[0]
-    assert "tuning recommended (6 launches): PyTorch is fastest: " in told[1]
-    assert told[2] == (
-        "IMDB LSTM, tuning recommended instead of default (6 launches): PyTorch 1.80x (faster), "
-        "TensorFlow 1.00x (equally fast), JAX 1.00x (equally fast)"
-    )
-    assert "MALLOC_MMAP_MAX_=0" in told[3]
-    assert "torch.set_flush_denormal(True)" in told[3]
-    assert told[4:] == (INTERVALS,)
-    assert not any("MALLOC" in each for each in of(steps(known)).sentences)
-
-
-def test_a_card_keeps_its_flag_and_leaves_out_a_distance_where_both_are_too_long() -> None:
-    held = [replace(x, flags=("contaminated",)) for x in steps({"pytorch": 1.0, "tensorflow": 1.1, "jax": 2.0}, n=3)]
-    verdict = of(held).cards[0].verdict
-    assert verdict.startswith("PyTorch ran fastest")
-    assert verdict.endswith("(n = 3, not tested) (contaminated 9/9)")
-    assert len(verdict) <= CARD
