@@ -73,8 +73,7 @@ def test_keras_on_other_backends_computes_what_the_own_loop_computes(framework: 
     ("workload", "framework"),
     [
         ("imdb_lstm", "jax"),
-        ("cifar100_cnn", "pytorch"),
-        # JAX compiles it for longest, and `test_identity_float64` holds its loop to PyTorch's.
+        pytest.param("cifar100_cnn", "pytorch", marks=pytest.mark.slow),
         pytest.param("cifar100_cnn", "jax", marks=pytest.mark.slow),
     ],
 )

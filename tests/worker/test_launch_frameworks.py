@@ -12,6 +12,7 @@ from suite.analysis.identity.verdicts import verdicts
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import WHOLE_BLOCKS, Plan
 from suite.record.job import Job
+from suite.record.parts.environment import own_cores
 from suite.record.record import PHASES
 from suite.session.launches.launch import ROOT, launch
 from suite.worker.evidence.updates import LAST_STEPS
@@ -51,6 +52,8 @@ def test_a_framework_is_launched_measured_and_described(launches: Launches, work
     assert record.data["kind"] == "synthetic"
     assert record.workload["size"] == "small"
     assert record.memory["rss_peak_bytes"] > 2**26
+    assert record.settings["applied"]["cores"] == len(own_cores())
+    assert record.settings["applied"]["threads"] >= 1
     assert record.environment["packages"].keys() >= {"numpy"}
     ours = {"pytorch": {"torch"}, "tensorflow": {"tensorflow", "keras"}, "jax": {"jax"}}
     assert one.modules & {"torch", "tensorflow", "keras", "jax"} <= ours[framework]

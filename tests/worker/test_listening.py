@@ -81,7 +81,10 @@ real = [
 ]
 
 
-@pytest.mark.parametrize("framework", [pytest.param(name, marks=real) for name in FRAMEWORKS])
+@pytest.mark.parametrize(
+    "framework",
+    [pytest.param(name, marks=[*real, *([pytest.mark.slow] if name == "tensorflow" else [])]) for name in FRAMEWORKS],
+)
 def test_two_devices_listen_on_loopback_at_most(
     twins: Path, programs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, framework: str
 ) -> None:

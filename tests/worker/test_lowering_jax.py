@@ -16,7 +16,7 @@ from suite.plan.cell import WORKLOADS, Cell, Loader
 from suite.plan.settings.frameworks import MEMORY_FRACTION, VARIABLES
 from suite.worker import frameworks
 from suite.worker.frameworks import UnsupportedError
-from tests.frameworks import LARGE, batches, module, narrow, needs_frameworks
+from tests.frameworks import batches, module, narrow, needs_frameworks
 from tests.frameworks import training as on_a_cpu
 from workloads.spec import Numbers, specification
 
@@ -30,9 +30,15 @@ PRODUCTS = {
     "bf16": ("bf16", "DEFAULT"),
     "fp16": ("f16", "DEFAULT"),
 }
-#: Tracing these takes longest. What a type changes in the framework's own file the smaller ones show; in a workload's,
-#: bf16 shows it, whose operands are not the weights' type.
-LARGE_SLOW = {(name, kind) for name in LARGE for kind in ("fp32", "tf32", "fp16")}
+#: What a type changes in the framework's own file the LSTM shows; in a workload's, bf16 shows it, whose operands are
+#: not the weights' type.
+lowered = pytest.mark.parametrize(
+    ("workload", "precision"),
+    [
+        pytest.param(name, kind, marks=[] if kind == "bf16" or name == "imdb_lstm" else [pytest.mark.slow])
+        for name, kind in product(WORKLOADS, PRODUCTS)
+    ],
+)
 
 
 @pytest.fixture
@@ -65,13 +71,7 @@ def products(text: str) -> set[tuple[str, str]]:
     return {pair for line in zip(types, precisions, strict=True) for pair in zip(*line, strict=True)}
 
 
-@pytest.mark.parametrize(
-    ("workload", "precision"),
-    [
-        pytest.param(*pair, marks=[pytest.mark.slow] if pair in LARGE_SLOW else [])
-        for pair in product(WORKLOADS, PRODUCTS)
-    ],
-)
+@lowered
 def test_a_step_and_its_scores_lower_for_cuda_in_the_precision_asked_for(
     code: Any, monkeypatch: pytest.MonkeyPatch, workload: str, precision: str
 ) -> None:
@@ -87,13 +87,7 @@ def test_a_step_and_its_scores_lower_for_cuda_in_the_precision_asked_for(
         assert products(text) == {PRODUCTS[precision]}
 
 
-@pytest.mark.parametrize(
-    ("workload", "precision"),
-    [
-        pytest.param(*pair, marks=[pytest.mark.slow] if pair in LARGE_SLOW and pair != ("gpt_small", "fp32") else [])
-        for pair in product(WORKLOADS, PRODUCTS)
-    ],
-)
+@lowered
 def test_what_serves_lowers_for_cuda_in_the_precision_asked_for(
     code: Any, monkeypatch: pytest.MonkeyPatch, workload: str, precision: str
 ) -> None:

@@ -22,8 +22,6 @@ from workloads.spec import specification
 pytestmark = needs_frameworks("tensorflow")
 
 BATCH = 8
-LARGE = ("cifar100_resnet18", "gpt_small", "imdb_transformer")
-each_accumulate = pytest.mark.parametrize("accumulate", [1, 2])
 
 
 @contextmanager
@@ -45,23 +43,20 @@ def traced(workload: str, accumulate: int) -> tuple[Any, Any]:
         return running.function.get_concrete_function(*batch), running.scores.get_concrete_function(*batch)
 
 
-#: A batch is cut by the framework's own file, whatever the workload: the larger ones repeat it.
-@pytest.mark.parametrize(
-    ("workload", "accumulate"),
-    [
-        pytest.param(name, count, marks=[pytest.mark.slow] if count == 2 and name in LARGE else [])
-        for name in WORKLOADS
-        for count in (1, 2)
-    ],
+#: A batch is cut by the framework's own file, whatever the workload.
+each_traced = pytest.mark.parametrize(
+    ("workload", "accumulate"), [*((name, 1) for name in WORKLOADS), ("imdb_lstm", 2)]
 )
+
+
+@each_traced
 def test_no_integer_of_a_batch_leaves_the_gpu_inside_a_step(workload: str, accumulate: int) -> None:
     from tests.gpu_kernels import on_the_host
 
     assert [on_the_host(each.graph.inputs) for each in traced(workload, accumulate)] == [set(), set()]
 
 
-@each_workload
-@each_accumulate
+@each_traced
 def test_this_build_has_gpu_kernels_for_every_integer_of_a_step(workload: str, accumulate: int) -> None:
     import tensorflow as tf
 
@@ -140,7 +135,7 @@ def test_a_step_without_accumulation_cuts_nothing(workload: str) -> None:
     assert not of_the_batch & {"Split", "SplitV", "StridedSlice", "Slice"}
 
 
-@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+@pytest.mark.parametrize("workload", ["imdb_lstm"])
 def test_the_gpu_s_types_change_no_number(workload: str) -> None:
     source = batches(specification(workload, "small"), BATCH)
     found = []
@@ -153,7 +148,7 @@ def test_the_gpu_s_types_change_no_number(workload: str) -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+@pytest.mark.parametrize("workload", ["imdb_lstm"])
 @pytest.mark.parametrize("kind", ["naive", "workers", "tuned", "resident"])
 def test_loaders_deliver_int64_to_a_gpu_and_the_same_batches(workload: str, kind: str) -> None:
     source = batches(specification(workload, "small"), BATCH)

@@ -142,6 +142,7 @@ def test_a_slow_optimizer_is_named() -> None:
     assert most(before, after) == "optimizer"
 
 
+@pytest.mark.slow
 @frameworks.needs_frameworks("pytorch")
 def test_an_lstm_unrolled_in_python_is_named() -> None:
     def plant(training: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,17 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell, CellError, Loader
+from suite.plan.cell import FRAMEWORKS, Cell, CellError, Loader
 from suite.worker.frameworks import BatchError, UnsupportedError
 from tests.frameworks import (
-    LARGE,
     batches,
     distance,
+    each_cell,
     each_framework,
     framework_of,
     has_dali,
     narrow,
     needs_frameworks,
+    small_cells,
     training,
 )
 from tests.installed import ask
@@ -33,14 +33,7 @@ pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized"), pytest.m
 PARTS, PART = 3, 5
 
 
-@pytest.mark.parametrize(
-    ("workload", "framework"),
-    [
-        pytest.param(workload, name, marks=[pytest.mark.slow] if (workload, name) == ("cifar100_cnn", "jax") else [])
-        for workload in ("cifar100_cnn", "imdb_lstm")
-        for name in FRAMEWORKS
-    ],
-)
+@small_cells
 def test_accumulated_batches_make_the_update_of_one_large_batch(workload: str, framework: str) -> None:
     spec = narrow(workload)
     source = batches(spec, PARTS * PART)
@@ -57,7 +50,7 @@ def test_accumulated_batches_make_the_update_of_one_large_batch(workload: str, f
 
 
 @each_framework
-@pytest.mark.parametrize(("accumulate", "samples"), [(1, 9), (1, 16), (2, 8), (2, 17)])
+@pytest.mark.parametrize(("accumulate", "samples"), [(1, 16), (2, 8)])
 def test_a_step_refuses_a_batch_that_is_not_the_cell_s(framework: str, accumulate: int, samples: int) -> None:
     """To cut it into several and add up their gradients would train at another rate."""
     batch = batches(specification("imdb_lstm", "small"), samples)[0]
@@ -69,17 +62,7 @@ def test_a_step_refuses_a_batch_that_is_not_the_cell_s(framework: str, accumulat
         assert all(np.array_equal(before[name], array) for name, array in running.weights().items())
 
 
-#: JAX compiles the CNN for longest, which `test_lowering_jax` traces in bfloat16.
-MIXED_SLOW = {*product(LARGE, FRAMEWORKS), ("cifar100_cnn", "jax")}
-
-
-@pytest.mark.parametrize(
-    ("workload", "framework"),
-    [
-        pytest.param(*pair, marks=[pytest.mark.slow] if pair in MIXED_SLOW else [])
-        for pair in product(WORKLOADS, FRAMEWORKS)
-    ],
-)
+@each_cell
 def test_mixed_precision_keeps_its_weights_in_float32(workload: str, framework: str) -> None:
     source = batches(specification(workload, "small"), 8)
     with training(workload, framework, "bf16") as running:

@@ -101,8 +101,10 @@ def agree(workload: str, framework: str, strategy: str, devices: int, folder: Pa
     assert deviation(alone(workload, framework), several) < TOLERANCE
 
 
+#: A server of TensorFlow's is launched in every run by `test_listening`.
 @pytest.mark.parametrize(
-    ("framework", "strategy"), dict.fromkeys([*REFERENCE_STRATEGY.items(), *USUAL_STRATEGY.items()])
+    ("framework", "strategy"),
+    [*USUAL_STRATEGY.items(), pytest.param("tensorflow", "multiworker", marks=pytest.mark.slow)],
 )
 def test_two_devices_compute_what_one_does(framework: str, strategy: str, folder: Path) -> None:
     agree("imdb_lstm", framework, strategy, 2, folder)
