@@ -81,10 +81,3 @@ def test_waiting_for_an_idle_machine_is_recorded(suite: Suite) -> None:
     refused = suite("suite", "--wait-idle=-1")
     assert refused.status == 4
     assert "--wait-idle: '-1' is no time" in refused.output
-
-
-def test_the_help_names_the_exit_status_and_the_options(suite: Suite) -> None:
-    done = suite("--help")
-    assert done.status == 0
-    for words in ("5 nothing was measured", "--resume=[RUN]", "--wait-idle=TIME"):
-        assert words in done.output

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from suite.plan.cell import Cell
 from suite.record.record import Outcome, Record
 from tests.studies import slow_link
-
-
-def test_without_root_the_study_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr("sys.argv", ["slow_link"])
-    assert slow_link.main() == 0
-    assert capsys.readouterr().out == "skipped: network namespaces need root\n"
 
 
 def test_a_launch_that_failed_is_a_row_without_figures_and_fails_the_study(capsys: pytest.CaptureFixture[str]) -> None:

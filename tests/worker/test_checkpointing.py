@@ -150,13 +150,6 @@ def test_other_masks_in_the_second_pass_would_show(monkeypatch: pytest.MonkeyPat
     assert found.gradient > 0.1
 
 
-def test_a_deviation_is_that_of_the_worst_tensor() -> None:
-    one = {"kernel": np.array([3.0, 4.0]), "bias": np.zeros(2)}
-    assert off(one, one) == 0.0
-    assert off({**one, "kernel": np.array([3.0, 5.0])}, one) == pytest.approx(0.2)
-    assert off({**one, "bias": np.array([0.0, 0.5])}, one) == 0.5
-
-
 @each_framework
 def test_a_model_of_one_block_is_unsupported_with_the_reason(framework: str) -> None:
     with pytest.raises(UnsupportedError, match="one recurrent layer"):

@@ -72,6 +72,11 @@ def test_the_frameworks_computed_the_same(launches: Launches, workload: str, fra
     for identity in identities[1:]:
         assert identity.losses == pytest.approx(identities[0].losses, rel=1e-5)
         assert identity.updates.keys() == identities[0].updates.keys()
+    judged = verdicts({name: [record] for name, record in zip(frameworks, records, strict=True) if record.identity})
+    # Tests beside it may disturb the clocks of the only launch; the rest of the ledger holds.
+    clocks = ("a step takes", "windows of")
+    kinds = {each.kind for each in judged.values() if not each.detail.startswith(clocks)}
+    assert kinds <= {"same"}, {name: str(each) for name, each in judged.items()}
 
 
 @launched_cells()
@@ -118,20 +123,6 @@ def test_a_launch_that_times_training_alone_rests_on_one_with_the_whole_evidence
     assert lean.identity.initial == whole.identity.initial
     assert verdicts({"row": [lean]})["row"].kind == "no evidence"
     assert verdicts({"row": [whole, lean]})["row"].kind != "no evidence"
-
-
-@compared
-def test_the_launches_get_the_verdict_that_they_are_the_same(
-    launches: Launches, workload: str, frameworks: tuple[str, ...]
-) -> None:
-    records = {framework: launches(workload, framework).record for framework in frameworks}
-    judged = verdicts({name: [record] for name, record in records.items() if record.identity})
-    if len(judged) < 2:
-        pytest.skip("fewer than two frameworks are installed")
-    # Tests beside it may disturb the clocks of the only launch; the rest of the ledger holds.
-    clocks = ("a step takes", "windows of")
-    kinds = {each.kind for each in judged.values() if not each.detail.startswith(clocks)}
-    assert kinds <= {"same"}, {name: str(each) for name, each in judged.items()}
 
 
 @pytest.mark.parametrize(

@@ -56,23 +56,6 @@ def test_no_integer_of_a_batch_leaves_the_gpu_inside_a_step(workload: str, accum
     assert [on_the_host(each.graph.inputs) for each in traced(workload, accumulate)] == [set(), set()]
 
 
-@each_traced
-def test_this_build_has_gpu_kernels_for_every_integer_of_a_step(workload: str, accumulate: int) -> None:
-    import tensorflow as tf
-
-    from tests.gpu_kernels import takes_in_device_memory, uses
-
-    if not tf.test.is_built_with_cuda():
-        pytest.skip("this TensorFlow was built without CUDA and registers no GPU kernels")
-    for function in traced(workload, accumulate):
-        lacking = {
-            f"{operation.type}: {operation.inputs[i].dtype.name}"
-            for operation, i in uses(function.graph.inputs)
-            if not takes_in_device_memory(operation, i)
-        }
-        assert lacking == set()
-
-
 @each_workload
 def test_no_integer_leaves_the_gpu_in_what_serves(workload: str) -> None:
     import tensorflow as tf
@@ -112,20 +95,6 @@ def test_a_split_and_int32_are_noticed() -> None:
         "AddV2: int32",
         "Identity: int32",
     }
-
-
-def test_the_registry_tells_where_a_kernel_takes_its_input() -> None:
-    """By a device that every build has kernels for."""
-    import tensorflow as tf
-
-    from tests.gpu_kernels import takes_in_device_memory
-
-    with tf.Graph().as_default():
-        made = {kind: tf.identity(tf.zeros([2], kind)).op for kind in (tf.int32, tf.int64)}
-        split = tf.split(tf.zeros([2], tf.int64), 2)[0].op
-    assert takes_in_device_memory(made[tf.int64], 0, "DEFAULT")
-    assert not takes_in_device_memory(made[tf.int32], 0, "DEFAULT")
-    assert not takes_in_device_memory(split, 1, "DEFAULT")
 
 
 @each_workload

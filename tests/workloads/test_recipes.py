@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import FRAMEWORKS
-from suite.plan.cell import RECIPES as NAMES
 from tests.frameworks import (
     PAIRS,
     assert_within,
@@ -22,7 +21,7 @@ from tests.frameworks import (
     training,
 )
 from tests.isolation import in_own_process
-from workloads.recipes import RECIPES, Recipe, recipe
+from workloads.recipes import Recipe, recipe
 from workloads.spec import WORKLOADS, Adam, AdamW, Lamb, Lars, Sgd, specification
 
 pytestmark = [pytest.mark.usefixtures("unoptimized"), pytest.mark.long]
@@ -52,14 +51,6 @@ def test_the_batch_is_no_part_of_the_digest_and_recipes_without_a_rule_keep_thei
     published = "fd3cead30b8adeae697cf924d5f63a5977986f69c98a51f9e7871fb2019cbf21"
     assert recipe("modern", spec).digest(spec) == published
     assert recipe("linear", spec).digest(spec) not in (published, recipe("lamb", spec).digest(spec))
-
-
-def test_without_a_schedule_the_rate_is_the_optimizer_s():
-    assert set(recipe("study", specification("imdb_lstm")).rates(7)) == {np.float32(1e-3)}
-
-
-def test_the_cell_knows_the_same_names():
-    assert ("", *RECIPES) == NAMES
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
