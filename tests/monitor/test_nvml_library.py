@@ -154,35 +154,6 @@ def test_an_older_driver_gives_what_it_has_under_other_names(run: Run) -> None:
     assert all("temperature_c" not in absent and "clock_events" not in absent for absent in told["absent"])
 
 
-COUNT = """
-calls = {"nvmlGpmSampleAlloc": 0, "nvmlGpmSampleFree": 0}
-def counted(name, call):
-    def counting(*arguments):
-        given = call(*arguments)
-        calls[name] += 1
-        return given
-    return counting
-for name in calls:
-    setattr(pynvml, name, counted(name, getattr(pynvml, name)))
-"""
-
-
-@pytest.mark.parametrize(
-    ("gpm", "taken"),
-    [
-        ("", 4),
-        ("none", 0),
-        ("refused", 4),
-        ("full", 2),  # the first device gets one sample of two, frees it, and then the second device does
-    ],
-)
-def test_no_gpm_sample_is_left_at_shutdown(run: Run, gpm: str, taken: int) -> None:
-    code = COUNT + READ.replace("answer(", "seen = (") + "answer([calls, [a.get('gpm') for a in seen['absent']]])"
-    (calls, absent) = answer(run("-c", PREAMBLE + code, FAKE_NVML_GPM=gpm))
-    assert calls == dict.fromkeys(("nvmlGpmSampleAlloc", "nvmlGpmSampleFree"), taken)
-    assert all(absent) is bool(gpm)
-
-
 def test_a_field_is_read_as_the_type_in_which_it_is_told(run: Run) -> None:
     code = """
 with open_nvml() as (_, (device, *_)):
