@@ -110,10 +110,9 @@ def test_a_launch_that_times_training_alone_rests_on_one_with_the_whole_evidence
 ) -> None:
     cell, plan = Cell("imdb_lstm", "pytorch", batch=16, size="small"), Plan(0.02, 2, 0.2)
     data = str(folder_of(launches.data, specification(cell.workload).data, "synthetic"))
-    whole, lean = (  # both from this process, whose variables are a part of the program
-        launch(Job(cell, data, n, device="cpu", plan=plan.of_launch(n), full_evidence=not n), tmp_path / "log", 500.0)
-        for n in (0, WHOLE_BLOCKS)
-    )
+    n, whole = WHOLE_BLOCKS, launches("imdb_lstm", "pytorch").record
+    job = Job(cell, data, n, device="cpu", plan=plan.of_launch(n), programs=launches.programs, full_evidence=False)
+    lean = launch(job, tmp_path / "log", 500.0)
     assert lean.outcome.ok, (lean.outcome, lean.log)
     assert whole.identity
     assert lean.identity

@@ -52,9 +52,9 @@ def launched(tmp_path: Path, twins: Path, monkeypatch: pytest.MonkeyPatch) -> An
             "cifar100_cnn", "pytorch", {"compile": "compile"}, {"TORCH_COMPILE_OVERRIDE_BACKENDS": ">=0:eager"},
             "compile mode compile, but eager is in force", marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             "cifar100_cnn", "tensorflow", {}, {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"},
-            "compile mode graph, but compile is in force",
+            "compile mode graph, but compile is in force", marks=pytest.mark.slow,
         ),
         pytest.param(
             "imdb_lstm", "pytorch", {}, {"MALLOC_MMAP_MAX_": "1000"},
