@@ -24,7 +24,7 @@ from suite.report.text.answer import answer
 from tests import records
 from tests.records import HOSTILE, replace, tables
 
-pytestmark = [pytest.mark.drawing, pytest.mark.everywhere]
+pytestmark = pytest.mark.drawing
 
 #: The kinds of plot that there are of any launches.
 USUAL = ("throughput", "phases", "step-times", "first-step")
