@@ -1,4 +1,4 @@
-"""Is what the suite times as fast as a plain loop of the same framework? ``python -m suite.checks plain``."""
+"""Is what the suite times as fast as a plain loop of the same framework? ``training-suite checks plain``."""
 
 from __future__ import annotations
 

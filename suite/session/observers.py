@@ -56,7 +56,7 @@ def options() -> list[Option]:
         option(
             "--track", metavar="TARGET", action="append", default=[],
             help=f"send each launch, as it ends, to one of: {', '.join(_followers())}; TARGET=PLACE names a server's "
-            "address or a folder, as --to of python -m suite.export does",
+            "address or a folder, as --to of training-suite export does",
         ),
         option(
             "--metrics-port", type=int, metavar="PORT",

@@ -1,4 +1,4 @@
-"""``python -m suite.submit``: makes one file of a run, for others to check and to set beside their own."""
+"""``training-suite submit``: makes one file of a run, for others to check and to set beside their own."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def main(options: argparse.Namespace) -> int:
     if left := next(names_in([*made.lines, made.about.run, made.about.doctor, made.about.installed]), ""):
         raise BundleError(f"{clean(left)} would be published; leave out more with --redact, or name it otherwise")
     if not options.yes and not _agrees():
-        print("suite.submit: nothing was written; answer y, or use --yes", file=sys.stderr)
+        print("training-suite submit: nothing was written; answer y, or use --yes", file=sys.stderr)
         return 1
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / name_of(made)
     size = write(path, made.about, made.lines)
-    print(f"written: {path}, {size / 1000:.0f} kB. Check it with: {typed(f'python -m suite.verify {path}')}")
+    print(f"written: {path}, {size / 1000:.0f} kB. Check it with: {typed(f'training-suite verify {path}')}")
     return 0
 
 
