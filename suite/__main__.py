@@ -13,6 +13,8 @@ from suite.catalog.suggest import unknown
 COMMANDS = {
     "run": ("suite.run", "measure, and save the run"),
     "compare": ("suite.compare", "compare one or more runs: tables, plots, a report, a site, a check for CI"),
+    "list": ("suite.list", "name the stored runs: their dates, machines, workloads and launches"),
+    "plot": ("suite.plot", "draw one plot of a run by its name"),
     "doctor": ("suite.doctor", "show what this machine can measure, and how to fix what it cannot"),
     "reproduce": ("suite.reproduce", "run a stored result again, and say whether it holds"),
     "submit": ("suite.submit", "make one file of a run for others, with nothing personal in it"),

@@ -9,7 +9,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from framework_training_suite import CommandError, typed
-from suite.plan.command.common import command, option
+from suite.plan.command.common import FRAMEWORK, command, option
 from workloads.registry import FRAMEWORK_FILES, NAME
 from workloads.spec import WORKLOADS
 
@@ -28,7 +28,7 @@ exit status: 0; 1 if the folder cannot be written; 2 for wrong usage
     "suite.new", __doc__, EPILOG,
     option("what", choices=("workload",), help="what to write"),
     option("name", metavar="NAME", help="small letters, digits and underscores"),
-    option("--framework", choices=FRAMEWORK_FILES, action="append", help="default: all; may be repeated"),
+    FRAMEWORK,
     option("--into", type=Path, default=Path(), metavar="DIR", help="default: this folder"),
 )  # fmt: skip
 def main(options: Namespace) -> int:

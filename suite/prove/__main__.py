@@ -8,7 +8,7 @@ from pathlib import Path
 
 from framework_training_suite import CommandError
 from suite.plan.cell import FRAMEWORKS, SIZES
-from suite.plan.command.common import command, option
+from suite.plan.command.common import FRAMEWORK, command, option
 from suite.prove.numbers import Given, Numbers
 from suite.prove.output import verdict
 from suite.prove.questions import answer, collect_given, workload_at, write_given
@@ -22,7 +22,7 @@ from workloads.spec import specification
 EPILOG = """\
 examples:
   training-suite prove my_model                                      all frameworks that it has a file for
-  training-suite prove my_model --framework pytorch --framework jax  the first is the reference
+  training-suite prove my_model --framework pytorch,jax              the first is the reference
   training-suite prove my_model --weights trained.safetensors        with weights of your own
   training-suite prove imdb_lstm                                     one of the suite's own
 
@@ -39,8 +39,7 @@ seen; 2 wrong usage; 3 a framework could not be asked, or there is only one; 130
 @command(
     "suite.prove", __doc__, EPILOG,
     option("path", metavar="PATH", help="folder of a workload, or the name of one of the suite's own"),
-    option("--framework", choices=FRAMEWORKS, action="append",
-           help="may be repeated; the first is the reference (default: all that have a file)"),
+    FRAMEWORK.but(help=f"of {', '.join(FRAMEWORKS)}; the first is the reference (default: all that have a file)"),
     option("--size", choices=SIZES, default="small", help="of the workload (default: small)"),
     option("--weights", metavar="FILE",
            help="weights by canonical names, .npz or .safetensors (default: random ones)"),

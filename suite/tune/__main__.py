@@ -9,7 +9,7 @@ from pathlib import Path
 from suite.analysis.options import MARGIN_OPTION, PRICE_HOUR, PRICE_KWH, STORAGE_FOLDER
 from suite.catalog.settings import SETTINGS
 from suite.plan.command import common
-from suite.plan.command.common import action, command, one_of, option
+from suite.plan.command.common import action, command, list_of, one_of, option
 from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, SHARE, SHARE_TRAINED
 from suite.plan.space import ALL, DEFAULTS
@@ -47,9 +47,8 @@ OPTIONS = (
     "what to look for",
     option("--objective", default="samples/s", metavar="LIST",
            help=f"one of: {', '.join(KINDS)}; two for their Pareto front (default: samples/s)"),
-    option("--within", action="append", default=[], metavar="LIMIT",
-           help="a limit on another quantity, such as memory=8GiB, samples/s=1000 (at least), step-latency=20ms; "
-           "may be repeated"),
+    option("--within", **list_of(default=[]),
+           help="limits on other quantities, such as memory=8GiB, samples/s=1000 (at least), step-latency=20ms"),
     option("--budget", metavar="AMOUNT",
            help=f"30min, 2h, 200launches (default: {100 * SHARE:g} %% of the launches of all cells with "
            f"{LEAST_TESTED} each; {100 * SHARE_TRAINED:g} %% for seconds-to-accuracy)"),

@@ -51,10 +51,11 @@ def one_of(what: str, choices: Iterable[str]) -> Callable[[str], str]:
     return value
 
 
-def list_of(what: str, choices: Iterable[str]) -> dict[str, Any]:
-    """What makes an option take one or more of the choices, with commas or repeated."""
-    one = one_of(what, choices)
-    return {"type": lambda text: [one(part.strip()) for part in text.split(",")], "action": "extend", "metavar": "LIST"}
+def list_of(what: str = "", choices: Iterable[str] = (), **others: Any) -> dict[str, Any]:
+    """What makes an option take one or more of the choices, or of any texts, with commas or repeated."""
+    one = one_of(what, choices) if what else str
+    values = {"type": lambda text: [one(part.strip()) for part in text.split(",")]}
+    return {**values, "action": "extend", "metavar": "LIST", **others}
 
 
 def device(text: str) -> str:

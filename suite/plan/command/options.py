@@ -151,6 +151,9 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
         raise MatrixError(
             "--batch auto would train to the end in every try; find the batch first, with --matrix largest-batch"
         )
+    for name in ("epochs", "target"):
+        if config.getoption(name) is not None and not any(cell.recipe for cell in cells):
+            raise MatrixError(f"--{name} is for trainings to their end; add --matrix accuracy, or leave it out")
     if part := config.getoption("shard"):
         cells = shard(cells, *_shard(part))
     min_window = config.getoption("min_window")
