@@ -33,7 +33,7 @@ COMMANDS = {
 }
 
 #: What `pytest suite` takes from pyproject.toml, for an installation without that file.
-CONFIGURED = ("-p", "suite.plugin", "--benchmark-storage=results/runs", "--benchmark-save-data")
+CONFIGURED = ("-p", "suite.plugin", "--benchmark-save-data")
 
 FIRST_STEPS = """\
 first steps:

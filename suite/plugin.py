@@ -22,6 +22,7 @@ from suite.plan import order
 from suite.plan.blocks import blocks, launch_id
 from suite.plan.cell import Cell
 from suite.plan.command import options
+from suite.plan.command.common import SAVED
 from suite.plan.measuring import LEAST_TESTED
 from suite.record.saved import SCHEMA
 from suite.session import observers as observing
@@ -41,7 +42,7 @@ Groups = list[tuple[str | None, list[dict[str, Any]]]]  # pytest-benchmark's: be
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the suite's options, and let ``--benchmark-save`` stand without a name."""
+    """Add the suite's options, let ``--benchmark-save`` stand without a name, and save in the folder of own runs."""
     if not __debug__:
         raise pytest.UsageError("PYTHONOPTIMIZE takes out the checks that tests and the suite rely on; unset it")
     benchmark = parser.getgroup("benchmark")
@@ -50,6 +51,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     def addoption(*names: str, **attributes: Any) -> None:
         if "--benchmark-save" in names:
             attributes |= {"nargs": "?", "const": AUTOMATIC}
+        elif "--benchmark-storage" in names:
+            attributes["default"] = str(SAVED)
         original(*names, **attributes)
 
     benchmark.addoption = addoption  # type: ignore[method-assign]

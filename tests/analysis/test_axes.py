@@ -269,7 +269,7 @@ def test_a_base_that_is_not_there_is_one_line(
 
 def test_every_setting_has_an_axis() -> None:
     assert set(AXES) == {
-        "framework", "precision", "batch", "compile", "loader", "size", "kernel", "accumulate", "machine",
+        "framework", "precision", "batch", "compile", "loader", "size", "kernel", "accumulate", "machine", "run",
         "devices", "strategy", "checkpointing", "allocator", "tuning", "interface", "release", "threads", "layout",
         "cores", "bind",
     }  # fmt: skip

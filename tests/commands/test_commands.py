@@ -81,7 +81,7 @@ def test_the_help_of_run_teaches_the_options_of_the_suite_by_examples() -> None:
     done = suite("run", "--help")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("training benchmarks (pytest suite)\n\n  pytest suite --benchmark-save ")
-    assert done.stdout.rstrip().endswith("default: results/journals")
+    assert done.stdout.rstrip().endswith("default: runs/journals")
     for option in ("--matrix", "--workload", "--loader", "--resume"):
         assert f"\n  {option}=" in done.stdout
     assert "--collect-only        " not in done.stdout, "options of pytest itself are left out"
