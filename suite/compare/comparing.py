@@ -54,7 +54,7 @@ def _compare(options: Namespace) -> int:
         # What stands in the default place may be published: asking again, perhaps otherwise, changes none of it.
         stands = not (options.output or options.publish) and is_written(folder)
     except (LoadError, OSError) as error:
-        print(f"suite.compare: {clean(error, 1000)}", file=sys.stderr)
+        print(f"training-suite compare: {clean(error, 1000)}", file=sys.stderr)
         return 2
     prices = Prices(options.price_hour, options.price_kwh)
     framework = options.baseline if options.by == "framework" else FRAMEWORKS[0]
@@ -77,7 +77,7 @@ def _compare(options: Namespace) -> int:
         with waiting("drawing the plots and writing the report"):
             late, page = _write(folder, compared, options, stands)
     except (LoadError, OSError) as error:
-        print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
+        print(f"training-suite compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
     Terminal().out(page, end="")
     said = [f"note: {clean(note)}" for note in late]

@@ -29,22 +29,22 @@ failed keeps its row, with its outcome.
 
 EXAMPLES = """\
 examples:
-  python -m suite.compare                             the run saved last
-  python -m suite.compare 0003                        a run by its number or name: smoke, 0003_smoke
-  python -m suite.compare 0003 --verbose              all columns, with their legend and all notes
-  python -m suite.compare 0003 --why                  where the time goes, one framework against another
-  python -m suite.compare 0003 0005                   two runs of a machine: the second relative to the first
-  python -m suite.compare runs/journals/x.jsonl       what an interrupted run has measured
-  python -m suite.compare --by precision              what a precision gains within each framework
-  python -m suite.compare --by batch --baseline 128   the same for batch sizes, as ratios to batch 128
-  python -m suite.compare --by devices                what further devices gain, with efficiency and communication
-  python -m suite.compare A.json B.json --across-machines   two machines: ratios of the same cell, relative to A's
-  python -m suite.compare 0003 --publish results/     a report in its own folder, and an index over all of them
-  python -m suite.compare 0003 --format json          everything in the tables, for other programs
-  python -m suite.compare 0003 --format html > a.html     the report as one file
-  python -m suite.compare 0003 --output figures/ --extra svg    the plots of a published run for a paper
-  python -m suite.compare 0003 0005 --fail-if slower=5%   for CI: exit status 1 if a cell became significantly slower
-  python -m suite.compare --baseline jax --format markdown > ratios.md
+  training-suite compare                             the run saved last
+  training-suite compare 0003                        a run by its number or name: smoke, 0003_smoke
+  training-suite compare 0003 --verbose              all columns, with their legend and all notes
+  training-suite compare 0003 --why                  where the time goes, one framework against another
+  training-suite compare 0003 0005                   two runs of a machine: the second relative to the first
+  training-suite compare runs/journals/x.jsonl       what an interrupted run has measured
+  training-suite compare --by precision              what a precision gains within each framework
+  training-suite compare --by batch --baseline 128   the same for batch sizes, as ratios to batch 128
+  training-suite compare --by devices                what further devices gain, with efficiency and communication
+  training-suite compare A.json B.json --across-machines   two machines: ratios of the same cell, relative to A's
+  training-suite compare 0003 --publish results/     a report in its own folder, and an index over all of them
+  training-suite compare 0003 --format json          everything in the tables, for other programs
+  training-suite compare 0003 --format html > a.html     the report as one file
+  training-suite compare 0003 --output figures/ --extra svg    the plots of a published run for a paper
+  training-suite compare 0003 0005 --fail-if slower=5%   for CI: exit status 1 if a cell became significantly slower
+  training-suite compare --baseline jax --format markdown > ratios.md
 
 exit status: 0; 1 if a cell became slower (--fail-if); 2 for wrong usage, unusable input, or output that cannot be
 written; 3 if --fail-if could not test any cell
@@ -83,7 +83,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--why", action="store_true",
-        help="print what makes one row slower than another, from the profiles of pytest suite --profile",
+        help="print what makes one row slower than another, from the profiles of training-suite run --profile",
     )  # fmt: skip
     _add_outputs(parser)
     add(parser.add_argument, STORAGE_FOLDER)

@@ -118,5 +118,5 @@ def test_another_number_of_runs_is_refused_before_anything_is_printed_or_written
     said = capsys.readouterr()
     assert said.out == ""
     (line,) = said.err.splitlines()
-    assert line.startswith("suite.compare: --fail-if compares two runs, BASE and NEW; ")
+    assert line.startswith("training-suite compare: --fail-if compares two runs, BASE and NEW; ")
     assert not output.exists()

@@ -34,7 +34,7 @@ def test_the_number_that_was_planned_is_believed(tmp_path: Path) -> None:
     count = counted(tmp_path / "a.jsonl", records.launches(n=2)[:-1], planned=12, launches=4, matrix="smoke", seed=0)
     assert sentences([count]) == [
         "7 of 12 launches of run run-a are missing. Run them with: "
-        "python -m pytest suite --matrix smoke --launches 4 --resume=run-a --benchmark-save"
+        "training-suite run --matrix smoke --launches 4 --resume=run-a"
     ]
 
 
@@ -125,7 +125,7 @@ def test_a_name_that_no_run_has_is_refused_with_the_nearest(tmp_path: Path, run:
 
 
 def test_an_empty_storage_says_how_to_make_a_run(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match="pytest suite --benchmark-save"):
+    with pytest.raises(LoadError, match="training-suite run"):
         find([], tmp_path / "nowhere")
 
 

@@ -1,4 +1,4 @@
-"""`python -m suite.checks`: each check is there, and asks the frameworks' interpreters for what is there."""
+"""`training-suite checks`: each check is there, and asks the frameworks' interpreters for what is there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 def test_help_names_the_command_as_it_is_typed(name: str) -> None:
     command = [sys.executable, "-m", "suite.checks", name, "--help"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"usage: python -m suite.checks {name} ")
+    assert done.stdout.startswith(f"usage: training-suite checks {name} ")
 
 
 @pytest.mark.parametrize("check", [plain, loaders])

@@ -222,7 +222,7 @@ def test_missing_launches_are_told_with_the_command_that_runs_them(
     saved = records.saved(records.launches(n=2)[:-1])
     saved["suite"]["run"] |= {"launches": 2, "planned": 6}
     run.write_text(json.dumps(saved))
-    words = "1 of 6 launches of run run-a is missing. Run them with: python -m pytest suite --matrix smoke"
+    words = "1 of 6 launches of run run-a is missing. Run them with: training-suite run --matrix smoke"
     for options in ([], ["--verbose"], ["--format", "markdown"]):
         assert main(options) == 0
         assert words in " ".join(capsys.readouterr().out.split()).replace("&#35;", "#").replace("\\", "")

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from suite.catalog.settings import SWEPT
+from suite.plan.command.options import GROUPS
 from tests.documents import ROOT, run_module
 from tests.expected import golden
 
@@ -75,9 +76,9 @@ def of_parser(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 def of_pytest(config: pytest.Config) -> Iterator[tuple[str, str]]:
     """The suite's own options of ``pytest suite``."""
-    group: Any = config._parser.getgroup("suite")
-    for option in group.options:
-        attributes = option.attrs()
+    groups = (config._parser.getgroup(f"suite: {title}") for title in GROUPS)
+    for option in (option for group in groups for option in group.options):
+        attributes: Any = option.attrs()
         choices = attributes.get("choices")
         value = attributes.get("metavar") or ("{" + ",".join(choices) + "}" if choices else "")
         yield f"{', '.join(option.names())} {value}".strip(), attributes.get("help", "")

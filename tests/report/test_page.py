@@ -86,7 +86,7 @@ def test_the_page_holds_tables_plots_launches_environment_and_the_way_to_run_it_
     labels = [str(attributes["aria-label"]) for tag, attributes in read.tags if tag == "svg"]
     assert labels[0].startswith("Overview: training throughput")
     assert labels[1:] == [f"{kind.words}: cifar100_cnn-full" for kind in find_kinds(TIMED) if kind.name in USUAL]
-    for words in ("samples/s", "Every launch", "python -m suite.reproduce file.json", "Example CPU 3000", "real data"):
+    for words in ("samples/s", "Every launch", "training-suite reproduce file.json", "Example CPU 3000", "real data"):
         assert words in read.said, words
     assert 'data-table="launches"' in text
     assert 'name="viewport"' in text

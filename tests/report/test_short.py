@@ -46,7 +46,7 @@ def test_it_fits_the_screen_and_says_what_it_leaves_out(columns: int, lines: int
     assert len(shown) <= max(lines - REST, 6)
     assert max(map(len, shown)) < columns
     if lines < 40 and columns > 40:
-        assert any("python -m suite.compare" in line for line in shown)
+        assert any("training-suite compare" in line for line in shown)
 
 
 def test_a_worker_s_words_cannot_reach_the_terminal_as_they_are() -> None:

@@ -119,12 +119,12 @@ def test_the_digest_of_cells_does_not_depend_on_their_order() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["suite"], "pytest suite --resume=ID"),
-        (["suite", "-k", "jax and imdb"], "pytest suite -k 'jax and imdb' --resume=ID"),
-        (["suite", "--resume"], "pytest suite --resume=ID"),
-        (["suite", "--resume=other", "--seed=1"], "pytest suite --seed=1 --resume=ID"),
-        (["suite", "--resume", "other", "--seed=1"], "pytest suite --seed=1 --resume=ID"),
-        (["suite", "--resume", "--seed=1"], "pytest suite --seed=1 --resume=ID"),
+        (["suite"], "training-suite run --resume=ID"),
+        (["suite", "-k", "jax and imdb"], "training-suite run -k 'jax and imdb' --resume=ID"),
+        (["suite", "--resume"], "training-suite run --resume=ID"),
+        (["suite", "--resume=other", "--seed=1"], "training-suite run --seed=1 --resume=ID"),
+        (["suite", "--resume", "other", "--seed=1"], "training-suite run --seed=1 --resume=ID"),
+        (["suite", "--resume", "--seed=1"], "training-suite run --seed=1 --resume=ID"),
     ],
 )
 def test_the_command_that_goes_on_names_the_run(arguments: list[str], expected: str) -> None:

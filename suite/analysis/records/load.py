@@ -14,7 +14,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any, BinaryIO
 
-from framework_training_suite import CommandError, typed
+from framework_training_suite import CommandError
 from suite.analysis.records.reader import Place, Reader, read_lines
 from suite.analysis.records.saved import EMPTY, decode, find_records, members, without_surrogates
 from suite.catalog.suggest import nearest
@@ -77,9 +77,7 @@ def find(runs: Sequence[str], storage: Path = SAVED) -> tuple[list[Path], list[s
     journals = _by_age(path for folder in folders for path in folder.rglob("*.jsonl"))
     if not runs:
         if not saved:
-            raise LoadError(
-                f"no saved run in {storage}: make one with `{typed('pytest suite --benchmark-save')}`, or name a file"
-            )
+            raise LoadError(f"no saved run in {storage}: make one with `training-suite run`, or name a file")
         newer = [journal for journal in journals if journal.stat().st_mtime > saved[-1].stat().st_mtime]
         hint = f"the journal {newer[-1].name} is newer than the run compared here: name it to see it" if newer else ""
         return saved[-1:], [hint] if hint else []
@@ -218,7 +216,7 @@ def _bundle(path: Path, _notes: list[str], _reader: Reader, runs: Runs) -> Itera
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror or error}") from None
     except (BundleError, ValueError) as error:
-        raise LoadError(clean(f"{path}: {error}; `python -m suite.verify` tells more")) from None
+        raise LoadError(clean(f"{path}: {error}; `training-suite verify` tells more")) from None
 
 
 def _read_description(description: Any, path: Path, runs: Runs) -> Any:
