@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
 AUTOLOAD, BENCHMARK = "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "pytest_benchmark.plugin"
-WIDTH, LINES = 120, 40  # of the terminal, where it has no size: a pipe, a log
+WIDTH = 120  # of the terminal, where it has no size: a pipe, a log
 
 Groups = list[tuple[str | None, list[dict[str, Any]]]]  # pytest-benchmark's: benchmarks by what they have in common
 
@@ -278,7 +278,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         from suite.report.screen.short import short  # pandas and SciPy, which no other session needs
 
         terminalreporter.section("comparison")
-        write(short(run.records, str(run.info["id"]), *shutil.get_terminal_size((WIDTH, LINES))))
+        write(short(run.records, str(run.info["id"]), shutil.get_terminal_size((WIDTH, 0)).columns))
     from suite.session.opening import advice, taken
 
     if line := advice(run, [*config.invocation_params.args, *taken(config)]):

@@ -27,7 +27,7 @@ def threshold(text: str) -> float:
 
 
 #: Files that a report may have besides, with the same content as its CSV tables and PNG plots, for other tools.
-EXTRAS = ("svg", "parquet")
+EXTRAS = ("png", "svg", "parquet")
 
 RUNS = option("run", nargs="*", metavar="RUN", help="a file, a folder, or the number or name of a saved run")
 STORAGE_FOLDER = option(

@@ -23,7 +23,6 @@ from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.terminal import Terminal
 from suite.report.html.folder import INDEX, Compared, is_made_from, is_written, place_for, write
-from suite.report.html.site import check, publish
 from suite.report.tables.frame import table
 from workloads.data.files import read_regular
 from workloads.data.progress import waiting
@@ -82,9 +81,7 @@ def _compare(options: Namespace) -> int:
     Terminal().out(page, end="")
     said = [f"note: {clean(note)}" for note in late]
     if options.verbose or options.format != "terminal":  # else the screen has said it
-        said.append(
-            report_left_alone(folder) if stands else f"written to {folder}: report.html, tables, launches, plots"
-        )
+        said.append(report_left_alone(folder) if stands else f"written to {folder}: report.html, tables, launches")
     said += [f"published: {options.publish / INDEX}"] if options.publish else []
     for line in said:
         print(line, file=sys.stderr)
@@ -156,6 +153,8 @@ def _place(options: Namespace, paths: Sequence[Path], runs: Collection[str]) -> 
             _place_in_site(site, name, runs, paths) if site else _place_of_own(name, runs)
         )
         if site:
+            from suite.report.html.site import check  # here, since pages take long to load
+
             check(site, folder)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -171,7 +170,10 @@ def _write(folder: Path, compared: Compared, options: Namespace, stands: bool) -
     with tempfile.TemporaryDirectory() as elsewhere:
         place = Path(elsewhere) if stands else folder
         notes = write(place, compared, options.extra)
-        notes += publish(options.publish) if options.publish else []
+        if options.publish:
+            from suite.report.html.site import publish
+
+            notes += publish(options.publish)
         return notes, (place / REPORT).read_text(encoding="utf-8") if printed else ""
 
 

@@ -17,10 +17,10 @@ FORMATS = ("terminal", "markdown", "json", "html")
 DESCRIPTION = """\
 Compare the cells of one or more runs. The command prints the answer and the columns that decide, on one screen, and
 then writes everything into a new folder: report.html (a page with all tables and plots), table.md, cells.csv (one row
-per cell), launches.csv (one row per launch, failed ones included; results/SCHEMA.md describes its columns), the plots
-as PNG, and run.json, a summary. Cells that train to their end are in accuracy.csv and epochs.csv instead of cells.csv.
-With --output, the folder also has the plots as SVG, for papers, and the launches as launches.parquet, with types. A
-folder that already holds a comparison of the run is changed by --output and --publish alone.
+per cell), launches.csv (one row per launch, failed ones included; results/SCHEMA.md describes its columns), and
+run.json, a summary. Cells that train to their end are in accuracy.csv and epochs.csv instead of cells.csv. With
+--output, the folder also has the plots as PNG and SVG, and the launches as launches.parquet, with types. A folder that
+already holds a comparison of the run is changed by --output and --publish alone.
 
 Ratios are only formed between rows with the same data, spec, size, precision, settings and run, and only if their
 fingerprints agree; of several runs of one machine, between each cell and the same one in the first run. A cell that
@@ -124,8 +124,8 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--extra", type=_extras, metavar="FILES",
-        help="also write svg (the plots), parquet (the launches), both (with a comma), or none; default: both with "
-        "--output, otherwise none, because results/ and sites are kept in git",
+        help="also write png, svg (the plots), parquet (the launches), several (with a comma), or none; default: all "
+        "with --output, otherwise none, because results/ and sites are kept in git",
     )  # fmt: skip
 
 
