@@ -15,7 +15,8 @@ from suite.analysis.records.load import Launch, Loaded
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import figure
 from suite.record.record import Outcome, Record
-from suite.report.html.page import Link, report
+from suite.report.html.links import Link
+from suite.report.html.page import report
 from suite.report.plots import Drawing, draw
 from suite.report.plots.kinds import TIMED, find_kinds
 from suite.report.tables.frame import table

@@ -87,10 +87,19 @@ def choose_gpu(options: argparse.Namespace) -> None:
     options.device = kind
 
 
-#: Where runs keep their journals, unless the command line says otherwise.
-JOURNALS = Path("results/journals")
+#: The folder of a user's runs, which git ignores, and that of the published ones; older versions saved there, too.
+OWN, PUBLISHED = Path(os.environ.get("SUITE_RUNS_DIR") or "runs"), Path("results")
+#: Where runs are saved and keep their journals, unless the command line says otherwise; and the same of older runs.
+SAVED, JOURNALS = OWN / "saved", OWN / "journals"
+OLDER = {SAVED: PUBLISHED / "runs", JOURNALS: PUBLISHED / "journals"}
 #: Where the answers and plots of searches go.
-ANSWERS = Path("results/tune")
+ANSWERS = OWN / "tune"
+
+
+def with_older(folder: Path) -> list[Path]:
+    """The folder; with the default one of a user's runs also that of the published and older ones."""
+    return [folder, OLDER[folder]] if folder in OLDER else [folder]
+
 
 #: What ``--resume`` without a value stands for: the run that fits best.
 LATEST = "latest"
