@@ -18,7 +18,7 @@ from tests.documents import ROOT, blocks
 yaml: Any = pytest.importorskip("yaml", reason="needs PyYAML, of the extra docs")
 
 ACTION = ROOT / ".github" / "actions" / "benchmark" / "action.yml"
-PAGE = ROOT / "docs" / "ci.md"
+PAGE = ROOT / "docs" / "runs-and-ci.md"
 
 
 def steps() -> dict[str, dict[str, Any]]:

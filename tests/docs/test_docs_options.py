@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from suite.__main__ import COMMANDS
 from suite.catalog.settings import SWEPT
 from tests.documents import ROOT, run_module
 from tests.expected import golden
@@ -22,19 +23,18 @@ PAGE = ROOT / "docs" / "options.md"
 HEAD = """\
 # Options
 
-All options of all commands, made from `--help`: of `pytest suite`, `suite.compare` and `suite.tune` with the first
-sentence, an option that they share at the first of them; of the others the names. [Settings](settings.md) explains the
-axes, [Commands](commands.md) the exit statuses.
+All options of all commands, made from `--help`: of `run`, `compare` and `tune` with the first sentence, an option that
+they share at the first of them; of the others the names. [Settings](settings.md) explains the axes,
+[Commands](commands.md) the exit statuses.
 """
-COMMANDS = (
-    "suite.compare", "suite.tune", "suite.reproduce", "suite.doctor", "suite.profile", "suite.prove", "suite.new",
-    "suite.export mlflow", "suite.export tensorboard", "suite.export wandb", "suite.export prometheus",
-    "suite.releases", "suite.bisect", "suite.checks plain", "suite.checks loaders", "suite.checks monitor",
-    "workloads.data fetch", "workloads.data verify", "workloads.data where", "suite.submit", "suite.verify",
+#: The commands but `run`, in the order of the page: first those whose options have more than a name here.
+EXPLAINED = ("compare", "tune")
+OTHERS = (
+    "reproduce", "doctor", "profile", "prove", "new", "export mlflow", "export tensorboard", "export wandb",
+    "export prometheus", "releases", "bisect", "checks plain", "checks loaders", "checks monitor", "data fetch",
+    "data verify", "data where", "submit", "verify",
 )  # fmt: skip
 AXES = "[the axes](settings.md#the-axes)"
-#: Whose options have more than a name here.
-EXPLAINED = ("suite.compare", "suite.tune")
 #: At the end of a help text.
 DEFAULT = re.compile(r" \(default: [^()]*\)$")
 
@@ -49,12 +49,12 @@ def parser_of(command: str, monkeypatch: pytest.MonkeyPatch) -> argparse.Argumen
     def found(self: argparse.ArgumentParser, *_: object, **__: object) -> None:
         raise FoundError(self)
 
-    module, *parts = command.split()
+    name, *parts = command.split()
     with monkeypatch.context() as patched:
         patched.setattr(argparse.ArgumentParser, "parse_args", found)
         patched.setattr(sys, "argv", ["python -m", *parts])
         with pytest.raises(FoundError) as caught:
-            run_module(module, patched)
+            run_module(COMMANDS[name][0], patched)
     parser: argparse.ArgumentParser = caught.value.args[0]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -74,7 +74,7 @@ def of_parser(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 
 def of_pytest(config: pytest.Config) -> Iterator[tuple[str, str]]:
-    """The suite's own options of ``pytest suite``."""
+    """The suite's own options of ``training-suite run``."""
     group: Any = config._parser.getgroup("suite")
     for option in group.options:
         attributes = option.attrs()
@@ -113,14 +113,18 @@ def test_the_page_lists_all_options(pytestconfig: pytest.Config, monkeypatch: py
     every = [*of_pytest(pytestconfig)]
     for name, text in (each for each in every if each[0].split()[0].removeprefix("--") in SWEPT):
         described |= dict.fromkeys([(name, text), (name, text.partition(" (default:")[0])], AXES)  # as in `suite.tune`
-    suite = describe("pytest suite", every, described)
-    parts = [HEAD, "## pytest suite\n", f"Besides these, all options of pytest and pytest-benchmark work.\n\n{suite}"]
+    suite = describe("run", every, described)
+    parts = [
+        HEAD,
+        "## training-suite run\n",
+        f"Besides these, all options of pytest and pytest-benchmark work.\n\n{suite}",
+    ]
     others = []
-    for command in COMMANDS:
-        name = f"python -m {command}"
+    for command in (*EXPLAINED, *OTHERS):
+        name = f"training-suite {command}"
         options = list(of_parser(parser_of(command, monkeypatch)))
         if command in EXPLAINED:
-            parts += [f"## {name}\n", describe(name, options, described)]
+            parts += [f"## {name}\n", describe(command, options, described)]
         else:
             names = ", ".join(f"`{option.partition(' ')[0]}`" for option, _ in options)
             others.append(f"- `{name}`: {names}\n")

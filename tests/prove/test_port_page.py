@@ -1,4 +1,4 @@
-"""The recurrent and the attention model of `docs/port.md`, in what `suite.new` writes, are the same everywhere."""
+"""The models of `docs/lab/port-examples.md`, in what `training-suite new` writes, are the same in all frameworks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     assert main(["workload", request.param, "--into", str(tmp_path)]) == 0
     for block in blocks():
         named = re.match(r"# (\w+)/(\w+\.py)\n", block.text)
-        if block.page.name == "port.md" and named and named[1] in ("both", request.param):
+        if block.page.name == "port-examples.md" and named and named[1] in ("both", request.param):
             put_in(tmp_path / request.param / named[2], block.text)
     yield tmp_path / request.param
     forget(f"own_{request.param}")

@@ -4,7 +4,7 @@
 best honest chance. ``installed`` sets nothing: it is what a reader has who changes nothing. The others set one switch
 each: ``memory`` keeps freed memory, ``arenas`` chooses how many heaps glibc has, ``denormals`` flushes denormal numbers
 to zero, and ``tcmalloc`` takes the place of glibc's allocator, with denormal numbers flushed. ``hugepages`` is
-``known`` on huge pages, of which one workload is measured (docs/method.md), so that it is not the usual value.
+``known`` on huge pages, of which one workload is measured (docs/lab/studies.md), so that it is not the usual value.
 """
 
 from __future__ import annotations
