@@ -36,12 +36,12 @@ def put_in(file: Path, block: str) -> None:
     file.write_text("\n".join([*text[:last], *added, *text[last:]]), encoding="utf-8")
 
 
-@pytest.fixture(params=["recurrent", "attention"])
+@pytest.fixture(params=["attention"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     assert main(["workload", request.param, "--into", str(tmp_path)]) == 0
     for block in blocks():
         named = re.match(r"# (\w+)/(\w+\.py)\n", block.text)
-        if block.page.name == "port-examples.md" and named and named[1] in ("both", request.param):
+        if block.page.name == "port-examples.md" and named and named[1] == request.param:
             put_in(tmp_path / request.param / named[2], block.text)
     yield tmp_path / request.param
     forget(f"own_{request.param}")
