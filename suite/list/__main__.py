@@ -35,10 +35,11 @@ HEADERS = ("run", "date", "machine", "workloads", "launches")
 )  # fmt: skip
 def main(options: argparse.Namespace) -> int:
     """Print a line of each run; what cannot be read is said, and the others are listed."""
-    from suite.analysis.records.load import LoadError, find
+    from suite.analysis.records.load import LoadError, find, find_saved
     from suite.record.text import clean
 
-    paths, _ = find(options.run or [str(options.storage)], options.storage)
+    newest, _ = find(options.run, options.storage)
+    paths = newest if options.run else find_saved(options.storage)
     lines, status = [], 0
     for path in sorted(paths, key=lambda each: each.stat().st_mtime):
         try:

@@ -62,9 +62,14 @@ class Loaded:
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
+def find_saved(storage: Path = STORAGE) -> list[Path]:
+    """The saved runs in ``storage``, the newest last."""
+    return _by_age(storage.rglob("*.json"))
+
+
 def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list[str]]:
     """The files that ``runs`` name, each a path, a folder, or a run's number or name in ``storage``; and notes."""
-    saved = _by_age(storage.rglob("*.json"))
+    saved = find_saved(storage)
     folders = (storage, storage.parent / "journals")
     journals = _by_age(path for folder in folders for path in folder.rglob("*.jsonl"))
     if not runs:
