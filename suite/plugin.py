@@ -22,7 +22,7 @@ from suite.plan import order
 from suite.plan.blocks import blocks, launch_id
 from suite.plan.cell import Cell
 from suite.plan.command import options
-from suite.plan.command.common import choose_gpu
+from suite.plan.command.common import SAVED, choose_gpu
 from suite.plan.command.pytest_arguments import RUN
 from suite.plan.measuring import LEAST_TESTED
 from suite.record.saved import SCHEMA
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
 AUTOLOAD, BENCHMARK = "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "pytest_benchmark.plugin"
-WIDTH, LINES = 120, 40  # of the terminal, where it has no size: a pipe, a log
+WIDTH = 120  # of the terminal, where it has no size: a pipe, a log
 
 Groups = list[tuple[str | None, list[dict[str, Any]]]]  # pytest-benchmark's: benchmarks by what they have in common
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the suite's options, and let ``--benchmark-save`` stand without a name."""
+    """Add the suite's options, let ``--benchmark-save`` stand without a name, and save in the folder of own runs."""
     if not __debug__:
         raise pytest.UsageError("PYTHONOPTIMIZE takes out the checks that tests and the suite rely on; unset it")
     benchmark = parser.getgroup("benchmark")
@@ -52,6 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     def addoption(*names: str, **attributes: Any) -> None:
         if "--benchmark-save" in names:
             attributes |= {"nargs": "?", "const": AUTOMATIC}
+        elif "--benchmark-storage" in names:
+            attributes["default"] = str(SAVED)
         original(*names, **attributes)
 
     benchmark.addoption = addoption  # type: ignore[method-assign]
@@ -272,7 +274,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         from suite.report.screen.short import short  # pandas and SciPy, which no other session needs
 
         terminalreporter.section("comparison")
-        write(short(run.records, str(run.info["id"]), *shutil.get_terminal_size((WIDTH, LINES))))
+        write(short(run.records, str(run.info["id"]), shutil.get_terminal_size((WIDTH, 0)).columns))
     if run and run.done:
         from suite.session.opening import advice, taken
 

@@ -11,11 +11,9 @@ from framework_training_suite import entry
 from suite.analysis.options import RUNS, STORAGE_FOLDER
 from suite.analysis.records.load import REPORT, Launch, Loaded, LoadError, find, load
 from suite.export.target import ExportError, Origin, Target, abouts, target
-from suite.plan.command.common import add, command_parser
+from suite.plan.command.common import OWN, PUBLISHED, add, command_parser
 from suite.record.text import clean
 from workloads.data.progress import waiting
-
-RESULTS = Path("results")
 
 DESCRIPTION = """\
 Send recorded runs to the tracker that you already use. Each launch becomes a run there: its settings as parameters,
@@ -27,8 +25,8 @@ EPILOG = """\
 examples:
   training-suite export mlflow 0003                       to $MLFLOW_TRACKING_URI, or http://127.0.0.1:5000
   training-suite export mlflow 0003 0005 --to http://tracker.example:5000
-  training-suite export mlflow results/journals/x.jsonl   what an interrupted run has measured
-  training-suite export mlflow 0003 --report results/0003_smoke    with the report that compare wrote
+  training-suite export mlflow runs/journals/x.jsonl      what an interrupted run has measured
+  training-suite export mlflow 0003 --report runs/0003_smoke    with the report that compare wrote
   training-suite export tensorboard 0003                  then: tensorboard --logdir results/tensorboard
   training-suite export wandb 0003                        offline; then: wandb sync results/wandb/offline-run-*
   training-suite export prometheus 0003                   for a textfile collector, and for promtool's backfill
@@ -86,8 +84,8 @@ def _by_run(loaded: Loaded) -> Iterator[tuple[str, list[Launch]]]:
 
 
 def _reports(paths: Sequence[Path]) -> list[Path]:
-    folder = RESULTS / paths[0].stem
-    return [folder] if len(paths) == 1 and (folder / REPORT).is_file() else []
+    folders = [parent / paths[0].stem for parent in (OWN, PUBLISHED)] if len(paths) == 1 else []
+    return [folder for folder in folders if (folder / REPORT).is_file()][:1]
 
 
 def _files(folder: Path) -> list[Path]:
@@ -107,7 +105,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         part.add_argument(
             "--report", type=Path, metavar="DIR",
             help="folder that training-suite compare wrote, whose files go along where the target takes them; default: "
-            "that of the run in results/, if it is there",
+            f"that of the run in {OWN}/ or {PUBLISHED}/, if it is there",
         )  # fmt: skip
         add(part.add_argument, STORAGE_FOLDER)
     return parser.parse_args(arguments)

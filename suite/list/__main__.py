@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   training-suite list                     all saved runs, the last saved last
-  training-suite list results/journals    what these files hold
+  training-suite list runs/journals       what these files hold
   training-suite compare 0003             compare one of them
 
 exit status: 0; 1 if a file cannot be read; 2 for wrong usage or where there is no run; 130 if interrupted
@@ -38,8 +38,8 @@ def main(options: argparse.Namespace) -> int:
     from suite.analysis.records.load import LoadError, find, find_saved
     from suite.record.text import clean
 
-    newest, _ = find(options.run, options.storage)
-    paths = newest if options.run else find_saved(options.storage)
+    every = [] if options.run else find_saved(options.storage)
+    paths = every or find(options.run, options.storage)[0]
     lines, status = [], 0
     for path in sorted(paths, key=lambda each: each.stat().st_mtime):
         try:

@@ -19,7 +19,7 @@ examples:
   training-suite profile cifar100_cnn-pytorch-bf16-b64-compile --code --launches 3
 
 The launch is measured as by `training-suite run`, and profiled after its last timed window. It is in a journal of its
-own, so `training-suite compare results/journals/RUN.jsonl --why` compares it with others.
+own, so `training-suite compare runs/journals/RUN.jsonl --why` compares it with others.
 
 exit status: 0; 1 if the launch failed or left no profile; 2 for wrong usage; 130 if interrupted
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 from suite.analysis.options import MARGIN_OPTION, PRICE_HOUR, PRICE_KWH, STORAGE_FOLDER
 from suite.catalog.settings import SETTINGS
 from suite.plan.command import common
-from suite.plan.command.common import action, command, list_of, one_of, option
+from suite.plan.command.common import command, list_of, of_axis, one_of, option
 from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, SHARE, SHARE_TRAINED
 from suite.plan.space import ALL, DEFAULTS
@@ -37,7 +37,7 @@ Precisions that a framework does not support on this machine are left out before
 How it searches: the cells of a workload, of all frameworks, race in blocks. A block is one launch of every cell that is
 left, in a random order. From the second block on, the cells go that are significantly worse than the best; the risk of
 dropping the best one is at most 5 % in all. A race ends when the cells that are left are shown to be equal within the
-margin, or when the budget is spent; then the answer says what is undecided. docs/tune.md has the method and its rates.
+margin, or when the budget is spent; then the answer says what is undecided. docs/lab/search.md has its rates.
 
 exit status: 0 answered; 1 no cell can be recommended; 2 wrong usage, or the search cannot continue; 130 interrupted
 """
@@ -61,8 +61,7 @@ OPTIONS = (
     option("--search", metavar="LIST",
            help="axes to search over the machine's own values, which --help lists: "
            f"{', '.join(DEFAULTS[False])}, {ALL}; an axis that no option names stays as usual"),
-    *(option(f"--{axis}", metavar="LIST", help=SETTINGS[axis].help.partition(" (default:")[0], action=action(axis))
-      for axis in AXES),
+    *(of_axis(axis, SETTINGS[axis].help.partition(" (default:")[0]) for axis in AXES),
     "how to measure",
     common.MIN_WINDOW, common.MAX_TIME, common.EPOCHS, common.MEMORY_LIMIT, common.SEED, common.DATA, common.DATA_DIR,
     common.DEVICE, common.GPU, *engine_options(), common.TRUSTED_NETWORK,

@@ -28,12 +28,12 @@ def test_each_run_has_its_line(storage: Path, capsys: pytest.CaptureFixture[str]
     assert list_runs(["--storage", str(storage), "--json"]) == 0
     listed = {line["run"]: line for line in json.loads(capsys.readouterr().out)}
     assert {name: (line["launches"], line["workloads"]) for name, line in listed.items()} == {
-        "0001_a": (6, ["imdb_lstm"]), "0002_b": (3, ["imdb_lstm"]),
+        "0001_a": (6, ["cifar100_cnn"]), "0002_b": (3, ["cifar100_cnn"]),
     }  # fmt: skip
     first = records.launches()[0]
     assert all(line["date"] == first.started and line["machine"] for line in listed.values())
     assert list_runs(["--storage", str(storage)]) == 0
-    header, *lines = capsys.readouterr().out.splitlines()
+    _, *lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == sorted(listed)
     assert [line.split()[-1] for line in lines] == ["6", "3"]
     assert len({line.index(line.split()[1]) for line in lines}) == 1

@@ -11,7 +11,7 @@ import pytest
 
 from suite.analysis.records.load import load
 from suite.plan.cell import Cell
-from suite.plan.command.common import LATEST
+from suite.plan.command.common import JOURNALS, LATEST, OLDER
 from suite.plan.measuring import Plan
 from suite.record.record import STATUSES, Outcome
 from suite.record.retry import may_pass
@@ -71,6 +71,14 @@ def test_the_journal_that_fits_best_goes_on(asked: Settings, journals: dict[str,
     (asked.journals / "8-half.jsonl").write_text('{"run": {"id": "8-ha')
     (asked.journals / "9-a-folder.jsonl").mkdir()
     assert chosen(asked) == expected
+
+
+def test_a_run_of_an_older_version_is_found_where_that_kept_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    journal(replace(ASKED, journals=OLDER[JOURNALS]), "1-older")
+    assert chosen(ASKED) == chosen(ASKED, "1-older") == "1-older"
+    journal(ASKED, "2-newer")
+    assert chosen(ASKED) == "2-newer"
 
 
 @pytest.mark.parametrize("own", ["/elsewhere", "../../elsewhere", None])

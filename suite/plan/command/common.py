@@ -19,7 +19,6 @@ from typing import Any, NoReturn, Protocol, cast
 
 from framework_training_suite import called, entry, spelled
 from suite.catalog import devices, phases
-from suite.catalog.settings import SETTINGS
 from suite.catalog.suggest import unknown, unknown_option
 from suite.plan.cell import FRAMEWORKS, SIZES
 from suite.plan.matrix import STUDIED, MatrixError
@@ -61,13 +60,11 @@ def list_of(what: str = "", choices: Iterable[str] = (), **others: Any) -> dict[
 def device(text: str) -> str:
     """A value of ``--device``: a kind, or ``cuda:N``, which `choose_gpu` acts on."""
     kind, colon, number = text.partition(":")
-    if colon and kind == "gpu":
-        return device(f"cuda:{number}")
-    if colon and kind == "cuda" and number.isdecimal():
-        return text
-    if colon:
+    if not colon:
+        return one_of("device", devices.CHOICES)(text)
+    if kind not in ("cuda", "gpu") or not number.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no device; write cuda, or cuda:N for the N-th GPU, from 0")
-    return one_of("device", devices.CHOICES)(text)
+    return f"cuda:{number}"
 
 
 def choose_gpu(options: argparse.Namespace) -> None:
@@ -87,10 +84,19 @@ def choose_gpu(options: argparse.Namespace) -> None:
     options.device = kind
 
 
-#: Where runs keep their journals, unless the command line says otherwise.
-JOURNALS = Path("results/journals")
+#: The folder of a user's runs, which git ignores, and that of the published ones; older versions saved there, too.
+OWN, PUBLISHED = Path(os.environ.get("SUITE_RUNS_DIR") or "runs"), Path("results")
+#: Where runs are saved and keep their journals, unless the command line says otherwise; and the same of older runs.
+SAVED, JOURNALS = OWN / "saved", OWN / "journals"
+OLDER = {SAVED: PUBLISHED / "runs", JOURNALS: PUBLISHED / "journals"}
 #: Where the answers and plots of searches go.
-ANSWERS = Path("results/tune")
+ANSWERS = OWN / "tune"
+
+
+def with_older(folder: Path) -> list[Path]:
+    """The folder; with the default one of a user's runs also that of the published and older ones."""
+    return [folder, OLDER[folder]] if folder in OLDER else [folder]
+
 
 #: What ``--resume`` without a value stands for: the run that fits best.
 LATEST = "latest"
@@ -191,9 +197,9 @@ SIZE = option("--size", choices=SIZES, default="full", help="of the workloads (d
 JOURNAL_FOLDER = option("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")
 
 
-def action(axis: str) -> str:
-    """What the option of an axis does with its text: some may be given several times."""
-    return "append" if SETTINGS[axis].is_repeated else "store"
+def of_axis(axis: str, text: str) -> Option:
+    """The option of an axis, a list with commas or repeated, with this help."""
+    return option(f"--{axis}", metavar="LIST", help=text, action="append")
 
 
 def join_values(values: str | list[str] | None) -> str | None:

@@ -14,7 +14,7 @@ SAVE = "--benchmark-save"
 SAVING = (SAVE, "--no-save", "--benchmark-autosave", "--benchmark-disable")
 
 #: What `pytest suite` takes from pyproject.toml, for an installation without that file.
-CONFIGURED = ("-psuite.plugin", "--benchmark-storage=results/runs", "--benchmark-save-data")
+CONFIGURED = ("-psuite.plugin", "--benchmark-save-data")
 
 
 def pytest_arguments(words: Sequence[str]) -> list[str]:

@@ -24,6 +24,9 @@ from suite.report.plots.pens import STYLE
 from suite.report.plots.traces import Chart
 from suite.report.tables.frame import Table, excerpt
 
+#: The formats of files.
+FORMATS = ("png", "svg")
+
 #: Dots per inch: 1080 across a usual plot, as wide as a page shows it.
 DPI = 120
 #: The formats that `save` writes, by the ends of their files' names.
