@@ -72,7 +72,6 @@ class Setting:
     former: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     kind = TEXT
-    #: Whether its option may be given several times; the values add up.
 
     def __post_init__(self) -> None:
         words = self.words or f"{self.name} {{}}"

@@ -128,10 +128,15 @@ def test_lists_are_written_alike(command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "arguments", "words"),
     [
+        ("run", "imdb_lstm", "write --workload imdb_lstm"),
+        ("run", "--framework jax pytorch", "write --framework jax,pytorch"),
+        ("verify", "nosuch", "nosuch: No such file or directory"),
+        ("export", "mlflw 3", "unknown value 'mlflw'; did you mean 'mlflow'?"),
+        ("run", "--device tpu", "unknown device 'tpu'; there are: auto"),
         ("run", "--epochs 3", "--epochs is for trainings to their end; add --matrix accuracy"),
         ("run", "--target .5 --matrix smoke", "--target is for trainings to their end"),
         ("prove", "a --framework pytroch", "--framework: unknown framework 'pytroch'; did you mean 'pytorch'?"),
-        ("prove", "a --size smal", "--size: unknown size 'smal'; did you mean 'small'?"),
+        ("prove", "a --size smal", "--size: unknown value 'smal'; did you mean 'small'?"),
         ("run", "--device gpu", "--device: unknown device 'gpu'; did you mean 'cuda'?"),
         ("compare", "--by precison", "--by: unknown axis 'precison'; did you mean 'precision'? There are: acc"),
         ("compare", "--format htlm", "--format: unknown format 'htlm'; did you mean 'html'? There are: terminal"),

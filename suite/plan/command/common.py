@@ -229,8 +229,8 @@ class CommandParser(argparse.ArgumentParser):
         return options, strange
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices and not hasattr(action.choices, "items"):
-            raise argparse.ArgumentError(action, unknown(action.dest, value, action.choices))
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, unknown("value", value, action.choices))
         super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:

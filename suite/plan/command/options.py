@@ -70,7 +70,7 @@ SHORT = 4
 NAMES = (
     *(f"--{name}" for names in GROUPS.values() for name in names.split()),
     *("--benchmark-max-time", "--benchmark-precision", "--color", "--log-file", "--log-file-mode", "--no-header"),
-    *("--noconftest", "--report-chars", "--sw-reset", "--trace", "--version", "-o"),
+    *("--noconftest", "--report-chars", "--sw-reset", "--trace", "--version", "-o", "-v"),
 )
 
 #: What the help shows of the options of pytest and pytest-benchmark.
