@@ -135,11 +135,9 @@ WORKLOADS = option(
 )  # fmt: skip
 LAUNCHES = option("--launches", type=int, metavar="N", help="fresh processes per cell (default: that of the matrix)")
 MIN_WINDOW = option(
-    "--min-window",
-    type=duration,
-    metavar="TIME",
+    "--min-window", type=duration, metavar="TIME",
     help="shortest timed window, such as 2s (default: that of the matrix)",
-)
+)  # fmt: skip
 PHASES = option(
     "--phases", metavar="LIST",
     help=f"of every launch, train and one or more of: {', '.join(phases.CHOICES[1:])}; infer is throughput and latency "
@@ -208,18 +206,15 @@ def join_values(values: str | list[str] | None) -> str | None:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser of a command: answers wrong usage in one line, and acts on ``--device cuda:1``.
+    """A parser of a command: answers wrong usage in one line, and acts on ``--device cuda:1``."""
 
-    With ``others``, another parser reads the same words: what is unknown and near to none of its own is left to it.
-    """
-
-    others: Sequence[str] = ()
+    others: Sequence[str] = ()  # options of another parser that reads the same words, and what is near to none
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         words = [*(sys.argv[1:] if args is None else args)]
         options, strange = super().parse_known_args(words, namespace)
-        strange_here = [word for word in strange if word.partition("=")[0] not in self.others]
-        if problem := unknown_option(words, strange_here, self._option_string_actions, self.prog):
+        own = [word for word in strange if word.partition("=")[0] not in self.others]
+        if problem := unknown_option(words, own, self._option_string_actions, self.prog):
             self.error(problem)
         if not self.others:
             try:
