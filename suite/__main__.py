@@ -43,6 +43,8 @@ first steps:
 def main() -> int:
     """Run the command that the first argument names, with the other arguments; without one, list the commands."""
     name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if name == "help" and sys.argv[2:]:
+        name, sys.argv = sys.argv[2], [sys.argv[0], sys.argv[2], "--help"]
     if name in ("-h", "--help", "help"):
         return show()
     if name in ("-V", "--version", "version"):

@@ -72,8 +72,6 @@ class Setting:
     former: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     kind = TEXT
-    #: Whether its option may be given several times; the values add up.
-    is_repeated = False
 
     def __post_init__(self) -> None:
         words = self.words or f"{self.name} {{}}"
@@ -238,8 +236,6 @@ class Releases(Setting):
     On the command line a value has its framework: ``jax=0.9.2``. The values after it are of the same framework, and one
     may stand for others: ``newest``, ``0.9.*`` (`suite.releases.resolve`).
     """
-
-    is_repeated = True
 
     @property
     def example(self) -> str:
