@@ -14,7 +14,6 @@ import importlib
 import json
 import os
 import platform
-import resource
 import socket
 import sys
 import time
@@ -151,9 +150,8 @@ class Observer:
         _fence()
         end_s, pauses = time.perf_counter(), [self.pauses, round(self.paused_s, 3)]
         self._mean_s = (end_s - self._begin_s) / self.steps
-        peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         window = [self.steps, self._begin_s, end_s, self.samples]
-        self._say(window=window, phase=self.mode, pauses=pauses, rss=peak, device=_device())
+        self._say(window=window, phase=self.mode, pauses=pauses, rss=_peak(), device=_device())
         self._obey()
         self._start_window()
 
@@ -175,6 +173,15 @@ class Observer:
 
 
 OBSERVER = Observer()
+
+
+def _peak() -> int:
+    """The most memory that this process has held, in bytes; 0 where Linux does not say it."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:  # noqa: PTH123 - light
+            return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
+    except OSError:
+        return 0
 
 
 def _device() -> str:
@@ -229,13 +236,13 @@ def _on_keras(module: Any) -> None:
         size = options.get("batch_size") or (count_samples(arguments[0]) and 32 if arguments else 0)
         last = [-1]
 
-        def after_batch(batch: int, logs: Any = None) -> None:
+        def after_batch(batch: int, _: Any = None) -> None:
             steps = batch - last[0] if batch > last[0] else 1
             last[0] = batch
             OBSERVER.samples += steps * int(size or 0)
             OBSERVER.step("keras", steps)
 
-        def begin_epoch(epoch: int, logs: Any = None) -> None:
+        def begin_epoch(*_: Any) -> None:
             last[0] = -1
 
         observing = module.callbacks.LambdaCallback(on_epoch_begin=begin_epoch, on_train_batch_end=after_batch)
@@ -274,7 +281,7 @@ class _Hooks(MetaPathFinder):
             try:
                 hook(module)
             except Exception as error:  # the script goes on, unseen
-                print(f"suite.watch: {name} is not seen: {error!r}", file=sys.stderr)
+                sys.stderr.write(f"suite.watch: {name} is not seen: {error!r}\n")
 
         loader.exec_module = exec_module
         return spec

@@ -35,9 +35,9 @@ class Setting:
     Booleans: an id and a caption have every value of a setting that ``is_always_named``, else all but the default. JSON
     leaves one that ``is_later`` out at its default, as before there was any. A framework has values of its own and a
     usual one where it ``is_of_framework``. What ``is_swept`` can be varied by an option; what ``is_choice`` one would
-    choose for speed, so that what it gains is looked for. One that ``is_of_script`` has no option, and tells the variants of a
-    reader's own script apart. The base of ratios is the default where ``starts_at_default``
-    and else the value that sorts first. With ``saves_memory``, memory is half of the question.
+    choose for speed, so that what it gains is looked for. One that ``is_of_script`` has no option, and tells the
+    variants of a reader's own script apart. The base of ratios is the default where ``starts_at_default`` and else the
+    value that sorts first. With ``saves_memory``, memory is half of the question.
 
     ``left_open`` is a value that leaves the choice to the framework or the system, so that any may be in force.
 

@@ -39,6 +39,9 @@ SWITCHES: dict[str, dict[str, str]] = {
 #: Those that only some trainings can feel: on a GPU, and in TensorFlow.
 ON_GPU = ("expandable-segments", "tf32")
 OF_FRAMEWORK = {"xla-clusters": "tensorflow", "expandable-segments": "pytorch"}
+#: The framework of a script by the packages that it has imported; the first that is there counts, as Keras imports
+#: others beside its backend.
+FRAMEWORK_OF = {"torch": "pytorch", "tensorflow": "tensorflow", "jax": "jax"}
 #: Changes the arithmetic, so that losses differ.
 CHANGES_NUMBERS = ("tf32",)
 
@@ -49,7 +52,7 @@ class ScriptError(CommandError, ValueError):
 
 @dataclass(frozen=True)
 class Variant:
-    """A command with its own environment variables; ``name`` is what rows and ids have, empty for the script as it is."""
+    """A command with its own environment variables; ``name`` is that of its rows, empty for the script as it is."""
 
     name: str
     command: tuple[str, ...]
@@ -139,10 +142,8 @@ def switches(asked: str, framework: str, device: str, script: Variant) -> list[V
 
     ``all`` are those that this training can feel and that change no arithmetic.
     """
-    if asked == "all":
-        names = [name for name in SWITCHES if _may_help(name, framework, device)]
-    else:
-        names = asked.split(",")
+    fitting = [name for name in SWITCHES if _may_help(name, framework, device)]
+    names = fitting if asked == "all" else asked.split(",")
     if wrong := [name for name in names if name not in SWITCHES]:
         raise ScriptError(unknown("--try", wrong[0], ("all", *SWITCHES)))
     return [script, *(replace(script, name=name, environment=SWITCHES[name]) for name in names)]
