@@ -97,10 +97,12 @@ class ScriptLaunch:
         try:
             process = subprocess.Popen(
                 self.variant.line(self.job.launch), cwd=self.watching.folder(folder),
-                env=variables | {PROCESS_TAG: tag}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+                env=variables | {PROCESS_TAG: tag}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise LaunchError(f"cannot start {self.variant.command[0]}: {error.strerror}") from None
+        until.enter_context(process)
         until.callback(end_tree, process, tag)
         return process
 
@@ -146,7 +148,11 @@ class Ears:
         """Listen until enough was seen or the script has ended; whether the deadline came first."""
         assert self.process.stdout
         deadline, ended = time.monotonic() + deadline_s, False
-        with selectors.DefaultSelector() as selector, _pidfd(self.process.pid) as process:
+        with (
+            contextlib.ExitStack() as until,
+            selectors.DefaultSelector() as selector,
+            _pidfd(self.process.pid) as process,
+        ):
             selector.register(self.listening, selectors.EVENT_READ, "new")
             selector.register(self.process.stdout, selectors.EVENT_READ, "line")
             selector.register(process, selectors.EVENT_READ, "end")
@@ -154,7 +160,8 @@ class Ears:
                 ready = selector.select(1.0)
                 for key, _ in ready:
                     if key.data == "new":
-                        selector.register(self.listening.accept()[0], selectors.EVENT_READ, "told")
+                        pipe = until.enter_context(self.listening.accept()[0])
+                        selector.register(pipe, selectors.EVENT_READ, "told")
                     elif key.data != "end" and not self._receive(key):
                         selector.unregister(key.fileobj)
                 ended = any(key.data == "end" for key, _ in ready) and all(key.data == "end" for key, _ in ready)
