@@ -12,6 +12,7 @@ import pytest
 
 from suite.__main__ import COMMANDS
 from suite.catalog.settings import SWEPT
+from suite.plan.command.options import GROUPS
 from tests.documents import ROOT, run_module
 from tests.expected import golden
 
@@ -63,9 +64,9 @@ def names_of(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 def of_pytest(config: pytest.Config) -> Iterator[tuple[str, str]]:
     """The suite's own options of ``training-suite run``."""
-    group: Any = config._parser.getgroup("suite")
-    for option in group.options:
-        attributes = option.attrs()
+    groups = (config._parser.getgroup(f"suite: {title}") for title in GROUPS)
+    for option in (option for group in groups for option in group.options):
+        attributes: Any = option.attrs()
         choices = attributes.get("choices")
         value = attributes.get("metavar") or ("{" + ",".join(choices) + "}" if choices else "")
         yield f"{', '.join(option.names())} {value}".strip(), attributes.get("help", "")

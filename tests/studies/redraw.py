@@ -179,7 +179,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(compact(renewed(json.loads(run.read_text(encoding="utf-8")))), encoding="utf-8")
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            status = compare([str(path), "--publish", str(options.new), "--by", BY.get(name, "framework")])
+            status = compare(
+                [str(path), "--publish", str(options.new), "--by", BY.get(name, "framework"), "--extra", "png"]
+            )
         for picture in (options.new / name).glob("*.png"):
             if f"{name}/{picture.name}" not in shown:
                 picture.unlink()
