@@ -269,8 +269,8 @@ def markdown(table: list[list[str]]) -> str:
     columns = [{SAME.sub("same", cell) for cell in column} for column in zip(*table[1:], strict=True)]
     varying = [place for place, column in enumerate(columns) if len(column) > 1]
     table = [[line[place] for place in varying] for line in table]
-    lines = [table[0], [":--"] * len(table[0]), *table[1:]]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    head, *lines = (f"| {' | '.join(line)} |\n" for line in table)
+    return "".join([head, f"|{':--|' * len(table[0])}\n", *lines])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
