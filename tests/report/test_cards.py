@@ -34,7 +34,7 @@ def test_a_card_says_who_is_fastest_with_n_date_and_what_is_wrong_with_launches(
     held[0] = replace(held[0], flags=("contaminated",))
     held[1] = replace(records.failed(held[1]), outcome=Outcome("timeout", "too long"))
     (card,) = cards([run("0001_a", held)])
-    assert card.title == "CIFAR-100 CNN: throughput"
+    assert card.title == "CIFAR-100 CNN: training throughput"
     assert "Example CPU 3000" in card.machine
     assert "TensorFlow" in card.best.verdict
     assert card.best.n == "5 to 6 launches of each cell"
