@@ -56,7 +56,7 @@ def test_every_row_that_the_answer_rests_on_is_shown() -> None:
 def test_of_a_large_table_the_rest_is_counted() -> None:
     shown = told([each for batch in range(1, 41) for each in launches(n=1, batch=batch)])
     assert len(shown) < ROWS_MOST + 20
-    assert f"… and {120 - ROWS_MOST} more rows: python -m suite.compare" in shown
+    assert f"… and {120 - ROWS_MOST} more rows: training-suite compare" in shown
 
 
 def test_a_worker_s_words_cannot_reach_the_terminal_as_they_are() -> None:

@@ -227,7 +227,7 @@ def stage_files(folder: Path, ours: bool = False) -> Iterator[Path]:
         files = [path for path in staging.iterdir() if path.name != OWNED]
         existing = sorted(path.name for path in files if (folder / path.name).exists())
         if existing and not ours:
-            raise FileExistsError(EEXIST, f"{folder / existing[0]} was not written by suite.compare and is left alone")
+            raise FileExistsError(EEXIST, f"{folder / existing[0]} was not written by the suite and is left alone")
         for path in sorted(files, key=lambda each: (each.name == SUMMARY, each.name)):
             path.replace(folder / path.name)
 

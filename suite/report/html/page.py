@@ -89,7 +89,7 @@ def report(
         legend=legend(tables) if tables else "",
         launches=_launches(launches),
         environment=_environment(launch.record for launch in loaded.launches),
-        command=f"python -m suite.reproduce {' '.join(map(clean, sources))}",
+        command=f"training-suite reproduce {' '.join(map(clean, sources))}",
         on_files=loaded.notes,
     )
 

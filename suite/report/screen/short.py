@@ -1,6 +1,6 @@
 """A comparison on a screen: of each table the columns that decide, and last, where a terminal stands, the answer.
 
-``pytest suite`` ends with it, and `suite.compare` prints it unless it is asked for more.
+``training-suite run`` ends with it, and `suite.compare` prints it unless it is asked for more.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def short(records: Iterable[Record], run: str, columns: int) -> str:
     groups = group(Launch(record, clean(run, 80), "") for record in records)
     tables = [table(each) for each in groups if not trains_to_the_end(each)]
     trained = [compare_accuracies(each, FRAMEWORKS[0]) for each in groups if trains_to_the_end(each)]
-    more = typed("python -m suite.compare")
+    more = typed("training-suite compare")
     return "\n".join(screen(answer(tables, trained), tables, trained, columns, more=more))
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from framework_training_suite import PROGRAM
 from suite.analysis.bottlenecks.causes import AGREES, NAMED, UNKNOWN, Cause, Causes
 from suite.analysis.findings import EXPLAINED, ExplainedPair
 from suite.analysis.rows.blocks import flags_of
@@ -20,7 +21,7 @@ from suite.report.tables.frame import Table
 from suite.report.text.missing import name_workloads
 
 #: The way to a profile, where there is none.
-PROFILE_COMMAND = "pytest suite --profile --benchmark-save"
+PROFILE_COMMAND = f"{PROGRAM} run --profile"
 
 #: Calls that differ by this factor are told.
 CALLS_FACTOR = 3.0
