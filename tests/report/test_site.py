@@ -194,7 +194,7 @@ def test_an_index_of_somebody_else_is_left_alone(tmp_path: Path, capsys: pytest.
     site.mkdir()
     (site / "index.html").write_text("mine")
     assert main([saved(tmp_path, "0001_a", records.launches(n=1)), "--publish", str(site)]) == 2
-    assert "was not made by suite.compare" in capsys.readouterr().err
+    assert "was not made by the suite" in capsys.readouterr().err
     assert [path.name for path in site.iterdir()] == ["index.html"]
 
 
