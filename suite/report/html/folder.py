@@ -61,7 +61,7 @@ class Compared:
     checked: str = ""
 
 
-def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) -> list[str]:
+def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS, style: Path | None = None) -> list[str]:
     """Write report, tables, launches, plots and summary. Returns notes on what was left out; raises `OSError`.
 
     ``extras`` are those of `EXTRAS` to write. Without them the folder is small enough for git.
@@ -93,7 +93,7 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
                 notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
         written = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))
         links = () if compared.one_file else _links(folder, written, compared)
-        drawings = plots.draw(tables, learned, staging, [each for each in extras if each in plots.FORMATS])
+        drawings = plots.draw(tables, learned, staging, [each for each in extras if each in plots.FORMATS], style)
         conclusion = answer(tables, learned)
         page = report(
             tables,

@@ -43,7 +43,7 @@ SEVERAL = (
 
 def view(table: Table) -> View:
     """Returns the table and its notes as strings, numbered notes last."""
-    notes, second = Notes(), [made.of_metric(each, (MORE,)) for each in shown_metrics(table)]
+    notes, second = Notes(), [of_shown(table, each, MORE) for each in shown_metrics(table)]
     columns = [*_columns(table, notes), *second]
     if table.tested:  # ratio and verdict are seen without scrolling on a narrow screen
         modes = {(row.cell.framework, row.cell.compile) for row in table.group.rows}
@@ -123,6 +123,18 @@ def shown_metrics(table: Table) -> list[Metric]:
     """Returns the metrics of a table's second part: those that any of its cells has."""
     measured = {name for cell in table.cells for name, value in cell.metrics.items() if value is not None}
     return [each for each in monitor_metrics() if each.label and each.name in measured]
+
+
+def of_shown(table: Table, metric: Metric, *where: str) -> Column:
+    """Returns the column of a metric of a table's second part; that of a cost names the currency."""
+    currency = f" {table.currency}" if metric.unit == "currency" and table.currency else ""
+    return made.of_metric(metric, where, f"{metric.label}{currency}")
+
+
+def costs(table: Table) -> list[Column]:
+    """Returns the column of what an epoch costs, or a million samples; none without a price."""
+    shown = [each for each in shown_metrics(table) if each.unit == "currency"]
+    return [of_shown(table, shown[-1])] if shown else []
 
 
 def legend(tables: Sequence[Table]) -> str:
