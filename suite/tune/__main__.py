@@ -37,7 +37,7 @@ Precisions that a framework does not support on this machine are left out before
 How it searches: the cells of a workload, of all frameworks, race in blocks. A block is one launch of every cell that is
 left, in a random order. From the second block on, the cells go that are significantly worse than the best; the risk of
 dropping the best one is at most 5 % in all. A race ends when the cells that are left are shown to be equal within the
-margin, or when the budget is spent; then the answer says what is undecided. docs/tune.md has the method and its rates.
+margin, or when the budget is spent; then the answer says what is undecided. docs/lab/search.md has its rates.
 
 exit status: 0 answered; 1 no cell can be recommended; 2 wrong usage, or the search cannot continue; 130 interrupted
 """

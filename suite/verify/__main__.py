@@ -25,7 +25,7 @@ MARKS = {FAILED: "!!", WARNING: " !"}
 LARGEST = 1 << 20
 
 EPILOG = """\
-docs/submit.md lists the rules, with the reason of each and the fault that it stops, and what no rule can stop.
+docs/lab/bundles.md lists the rules, with the reason of each and the fault that it stops, and what no rule can stop.
 
 exit status: 0 all files are accepted, warnings or not; 1 a rule refuses one; 2 a file cannot be read
 """

@@ -245,38 +245,3 @@ def test_of_many_settings_a_reader_sees_as_many_first_as_are_read_at_once() -> N
     assert sum(found.sentences[at].partition(" (")[0] == line.partition(":")[0] for at, line in
                enumerate(found.lines)) == 12  # fmt: skip
     assert len(found.cards) == 4
-
-
-def test_where_a_framework_ran_in_several_modes_the_fastest_is_named() -> None:
-    held = [*steps({"pytorch": 1.0, "jax": 2.0}), *steps({"pytorch": 0.5}, compile="compile")]
-    found = of(held)
-    assert "PyTorch in mode compile is fastest: 4.0x JAX (" in found.sentences[0]
-    assert found.cards[0].verdict == "PyTorch in mode compile is fastest: 4.0x JAX"
-
-
-def test_the_free_switches_of_a_cpu_get_both_verdicts_their_gain_and_the_lines_that_turn_them_on() -> None:
-    installed = {"pytorch": 1.8, "tensorflow": 1.82, "jax": 3.0}
-    known = installed | {"pytorch": 1.0}
-    held = [
-        *steps(installed, workload="imdb_lstm", batch=64, tuning="installed"),
-        *steps(known, workload="imdb_lstm", batch=64),
-    ]
-    told = of(held).sentences
-    assert "tuning installed (6 launches): PyTorch and TensorFlow cannot be told apart: " in told[0]
-    assert "tuning known (6 launches): PyTorch is fastest: " in told[1]
-    assert told[2] == (
-        "IMDB LSTM, tuning known instead of installed (6 launches): PyTorch 1.80x (faster), "
-        "TensorFlow 1.00x (equally fast), JAX 1.00x (equally fast)"
-    )
-    assert "MALLOC_MMAP_MAX_=0" in told[3]
-    assert "torch.set_flush_denormal(True)" in told[3]
-    assert told[4:] == (INTERVALS,)
-    assert not any("MALLOC" in each for each in of(steps(known)).sentences)
-
-
-def test_a_card_keeps_its_flag_and_leaves_out_a_distance_where_both_are_too_long() -> None:
-    held = [replace(x, flags=("contaminated",)) for x in steps({"pytorch": 1.0, "tensorflow": 1.1, "jax": 2.0}, n=3)]
-    verdict = of(held).cards[0].verdict
-    assert verdict.startswith("PyTorch ran fastest")
-    assert verdict.endswith("(n = 3, not tested) (contaminated 9/9)")
-    assert len(verdict) <= CARD

@@ -172,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     options.new.mkdir(parents=True)
     wrong = False
-    shown = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *ROOT.glob("docs/*.md")))
+    shown = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md")))
     before = published(options.results)
     for name, (run, *_) in before.items():
         path = options.new / run.relative_to(options.results)

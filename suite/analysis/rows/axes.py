@@ -62,7 +62,7 @@ def base(axis: Axis, rows: Iterable[Row], wanted: str | None) -> Base:
     frameworks = list(dict.fromkeys(row.cell.framework for row in rows))
     if wanted is not None:
         matching = (axis.value(row) for row in rows if wanted.lower() in axis.value(row).lower())
-        value = next(matching, wanted) if axis.name in BETWEEN_RUNS else wanted
+        value = next(matching, wanted) if axis.name in BETWEEN_RUNS else SETTINGS[axis.name].current(wanted)
         return Base(axis, dict.fromkeys(frameworks, value))
     if axis.name in OF_A_FRAMEWORK:
         by_framework = {name: [row for row in rows if row.cell.framework == name] for name in frameworks}

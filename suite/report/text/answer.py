@@ -102,7 +102,8 @@ def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) 
 
 
 def _explain_bounds(tables: Sequence[Table], learned: Sequence[AccuracyComparison], untested: bool) -> list[str]:
-    contests = [contest for each in (*tables, *learned) for contest in each.findings.contests]
+    findings = [*(each.findings for each in tables), *(each.findings for each in learned)]
+    contests = [contest for each in findings for contest in each.contests]
     if not any(each.tested for each in tables) and all(each.is_untested for each in contests):
         return []
     return [INTERVALS + RANGES * (untested or any(each.untested for each in contests))]

@@ -24,7 +24,7 @@ from suite.report.text.fastest import CARD, bounded, decided, label, state
 SHELL = " ".join(f"{name}={value}" for name, value in {**KEPT, ARENAS: ONE_ARENA}.items())
 OTHERWISE = listing([f"{value} for {framework(name)}'s {WORKLOADS[of]}" for (name, of), value in ARENAS_OF.items()])
 TURN_ON = (
-    f"To have the free switches of a CPU in a script of your own, start it as {SHELL} python train.py "
+    f"To have the allocator and denormal settings in a script of your own, start it as {SHELL} python train.py "
     f"({ARENAS}={OTHERWISE}), and in PyTorch call torch.set_flush_denormal(True) first"
 )
 
@@ -110,8 +110,8 @@ def training_time(where: str, gains: Sequence[Speedup], same_accuracy: Collectio
 
 
 def switches(gains: Sequence[Gain]) -> list[str]:
-    """Returns what the free switches of a CPU change, and how to turn them on; empty where that was not measured."""
-    own = [each for each in gains if each[1].axis == "tuning" and each[1].values == ("known", "installed")]
+    """Returns what allocator and denormal settings change, and how to make them; empty where that was not measured."""
+    own = [each for each in gains if each[1].axis == "tuning" and each[1].values == ("recommended", "default")]
     return [*dict.fromkeys(_line(*each, own) for each in own), TURN_ON] if own else []
 
 
