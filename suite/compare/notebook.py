@@ -57,7 +57,8 @@ class Run:
     @cached_property
     def cells(self) -> DataFrame:
         """A row per cell, with the columns of `cells.csv`, or of `accuracy.csv` where cells train to their end."""
-        return _frame([row for each in (*self.compared.tables, *self.compared.learned) for row in each.rows])
+        timed = [row for each in self.compared.tables for row in each.rows]
+        return _frame([*timed, *(row for each in self.compared.learned for row in each.rows)])
 
     @cached_property
     def ratios(self) -> DataFrame:
