@@ -93,12 +93,13 @@ def test_markdown_on_the_screen_is_what_the_file_holds(run: Path, capsys: pytest
     ([], {"png", "svg", "parquet"}),
     (["--extra", "svg"], {"svg"}),
     (["--extra", "parquet,svg"], {"svg", "parquet"}),
+    (["--extra", "pdf"], {"pdf"}),
     (["--extra", "none"], set()),
 ])  # fmt: skip
 def test_a_folder_of_one_s_own_gets_svg_and_parquet_unless_asked_otherwise(
     run: Path, extra: list[str], suffixes: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def draw(tables: object, learned: object, folder: Path, suffixes: Sequence[str]) -> list[object]:
+    def draw(tables: object, learned: object, folder: Path, suffixes: Sequence[str], _: object) -> list[object]:
         for suffix in suffixes:
             (folder / f"a.{suffix}").write_text("drawn")
         return []
@@ -167,7 +168,8 @@ def test_two_machines_are_refused_in_one_line(run: Path, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("arguments", [
     ["nosuch"], ["--baseline", "theano"], ["--format", "pdf"], ["--nonsense"], ["broken.json"], ["--output", "taken"],
-    ["--storage", "nosuch"], ["x" * 5000], ["--extra", "pdf"], ["--extra", ""],
+    ["--storage", "nosuch"], ["x" * 5000], ["--extra", "eps"], ["--extra", ""],
+    ["--style", "nosuch.mplstyle"],
 ])  # fmt: skip
 def test_what_cannot_be_used_is_one_line_and_status_2(
     run: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
