@@ -29,7 +29,7 @@ from suite.report.tables import accuracy, inference, releases, scaling, timed
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table
 from suite.report.tables.launches import launch_table, write_parquet
-from suite.report.tables.timed import legend
+from suite.report.tables.legend import legend
 from suite.report.text.answer import answer
 from suite.report.text.why import explain_sides, is_profiled
 from workloads.data.files import read_regular, regular
