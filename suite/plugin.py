@@ -46,8 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the suite's options, let ``--benchmark-save`` stand without a name, and save in the folder of own runs."""
     if not __debug__:
         raise pytest.UsageError("PYTHONOPTIMIZE takes out the checks that tests and the suite rely on; unset it")
-    benchmark = parser.getgroup("benchmark")
-    original = benchmark.addoption
+    original = (benchmark := parser.getgroup("benchmark")).addoption
 
     def addoption(*names: str, **attributes: Any) -> None:
         if "--benchmark-save" in names:

@@ -192,6 +192,10 @@ _DECLARED = (
         "cost_per_million_samples", "currency", "the price of training on a million samples, by the prices given",
         label="cost per 1M samples", better=LOWER,
     ),
+    Metric(
+        "cost_per_epoch", "currency", "the same of training on every sample once; empty for data sets of other users",
+        label="cost per epoch", better=LOWER,
+    ),
 )  # fmt: skip
 
 #: By their names, in the order of a table's columns.

@@ -18,7 +18,7 @@ from suite.report.screen.comparison import to_json
 from suite.report.screen.short import screen, wrap
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table
-from suite.report.tables.timed import legend
+from suite.report.tables.legend import legend
 from suite.report.text import missing
 from suite.report.text.why import explain_sides, is_profiled, no_profile
 

@@ -84,13 +84,11 @@ def choose_gpu(options: argparse.Namespace) -> None:
     options.device = kind
 
 
-#: The folder of a user's runs, which git ignores, and that of the published ones; older versions saved there, too.
+#: The folder of a user's runs, which git ignores, and that of published ones, and of older versions.
 OWN, PUBLISHED = Path(os.environ.get("SUITE_RUNS_DIR") or "runs"), Path("results")
-#: Where runs are saved and keep their journals, unless the command line says otherwise; and the same of older runs.
-SAVED, JOURNALS = OWN / "saved", OWN / "journals"
+#: Where runs are saved, their journals, and the answers of searches, unless the command line says otherwise.
+SAVED, JOURNALS, ANSWERS = (OWN / name for name in ("saved", "journals", "tune"))
 OLDER = {SAVED: PUBLISHED / "runs", JOURNALS: PUBLISHED / "journals"}
-#: Where the answers and plots of searches go.
-ANSWERS = OWN / "tune"
 
 
 def with_older(folder: Path) -> list[Path]:
@@ -100,7 +98,6 @@ def with_older(folder: Path) -> list[Path]:
 
 #: What ``--resume`` without a value stands for: the run that fits best.
 LATEST = "latest"
-
 #: The engine that is used unless another one is asked for: this host.
 LOCAL = "local"
 
@@ -292,5 +289,4 @@ def check_numbers(options: argparse.Namespace, positive: Iterable[tuple[str, str
 
 
 def bytes_of(gib: float | None) -> int | None:
-    """The bytes of a number of GiB."""
     return None if gib is None else int(gib * 2**30)

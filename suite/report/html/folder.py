@@ -30,7 +30,7 @@ from suite.report.tables import accuracy, inference, releases, scaling, timed
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table
 from suite.report.tables.launches import launch_table, write_parquet
-from suite.report.tables.timed import legend
+from suite.report.tables.legend import legend
 from suite.report.text.answer import Answer, answer
 from suite.report.text.why import explain_sides, is_profiled
 from workloads.data.files import read_regular, regular
@@ -66,7 +66,7 @@ class Compared:
         return answer(self.tables, self.learned)
 
 
-def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) -> list[str]:
+def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS, style: Path | None = None) -> list[str]:
     """Write report, tables, launches, plots and summary. Returns notes on what was left out; raises `OSError`.
 
     ``extras`` are those of `EXTRAS` to write. Without them the folder is small enough for git.
@@ -98,7 +98,7 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
                 notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
         written = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))
         links = () if compared.one_file else _links(folder, written, compared)
-        drawings = plots.draw(tables, learned, staging, [each for each in extras if each in plots.FORMATS])
+        drawings = plots.draw(tables, learned, staging, [each for each in extras if each in plots.FORMATS], style)
         page = report(
             tables,
             learned,
