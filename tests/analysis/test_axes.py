@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from suite.analysis.records.load import Launch
-from suite.analysis.rows.axes import AXES
 from suite.analysis.rows.groups import group
 from suite.analysis.statistics.inference import LEAST, welch
 from suite.compare.__main__ import main
@@ -53,7 +52,7 @@ def quicker(held: Sequence[Record], factor: float) -> list[Record]:
         ("loader", {"loader": Loader("workers", 2)}, "tuned"),
         ("size", {"size": "small"}, "full"),
         ("kernel", {"kernel": "scan"}, "auto"),
-        ("tuning", {"tuning": "installed"}, "installed"),
+        ("tuning", {"tuning": "default"}, "default"),
         ("interface", {"interface": "keras"}, "native"),
         ("accumulate", {"accumulate": 4, "batch": 8, "identity": records.identity("pytorch")}, "1"),
     ],
@@ -86,6 +85,12 @@ def test_without_the_base_the_next_one_is_it_and_a_row_without_one_says_so() -> 
     (found,) = along("precision", [*fp64, *bf16, *records.launches(["pytorch"], precision="fp64")])
     assert found.baseline == "bf16"
     assert "no cell of pytorch with precision bf16 and otherwise the same" in found.frame["ratio_reason"].iloc[0]
+
+
+def test_a_base_may_have_its_former_name() -> None:
+    launches = [*records.launches(["pytorch"]), *records.launches(["pytorch"], tuning="default")]
+    (found,) = along("tuning", launches, baseline="known")
+    assert found.baseline == "recommended"
 
 
 def test_other_settings_and_runs_stay_apart() -> None:
@@ -215,14 +220,6 @@ def test_a_clock_that_heat_moves_is_no_obstacle_and_another_machine_s_driver_nei
     assert found.frame["ratio_reason"].tolist() == [""] * 4
 
 
-def test_the_command_takes_an_axis(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = records.save(tmp_path / "0001_a.json", [*records.launches(), *records.launches(precision="bf16")])
-    assert main([str(run), "--by", "precision", "--output", str(tmp_path / "out"), "--verbose"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "to precision fp32" in said
-    assert "the same framework and settings with the precision named under the table" in said
-
-
 def test_the_command_compares_machines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     held = two_machines()
     paths = [
@@ -265,11 +262,3 @@ def test_a_base_that_is_not_there_is_one_line(
     assert words in said.err
     assert len(said.err.splitlines()) == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_every_setting_has_an_axis() -> None:
-    assert set(AXES) == {
-        "framework", "precision", "batch", "compile", "loader", "size", "kernel", "accumulate", "machine",
-        "devices", "strategy", "checkpointing", "allocator", "tuning", "interface", "release", "threads", "layout",
-        "cores", "bind",
-    }  # fmt: skip

@@ -45,7 +45,7 @@ TITLES = dict.fromkeys(("batch", "accumulate"), "(batch size|accumulation)")
 
 
 def cell_of(workload: str, framework: str, **settings: Any) -> Cell:
-    return Cell(workload, framework, **({"batch": 4, "size": "small", "tuning": "installed"} | settings))
+    return Cell(workload, framework, **({"batch": 4, "size": "small", "tuning": "default"} | settings))
 
 
 @contextmanager

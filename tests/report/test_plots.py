@@ -24,13 +24,13 @@ from tests.report.test_plot_rules import trained
 pytestmark = pytest.mark.drawing
 
 
-def written(held: Sequence[Record], folder: Path) -> list[str]:
+def written(held: Sequence[Record], folder: Path, suffixes: Sequence[str] = ()) -> list[str]:
     """The names of all plots of tables."""
-    return [each.name for each in draw(tables(held), [], folder, ("png", "svg")) if not each.leads]
+    return [each.name for each in draw(tables(held), [], folder, suffixes) if not each.leads]
 
 
 def test_each_plot_is_written_as_png_and_svg(tmp_path: Path) -> None:
-    names = written(mixed(), tmp_path)
+    names = written(mixed(), tmp_path, ("png", "svg"))
     kinds = ("throughput", "speed-up", "batch", "phases", "step-times", "first-step", "break-even")
     assert names == [f"{kind}-cifar100_cnn-full" for kind in kinds]
     sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}

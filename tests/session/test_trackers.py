@@ -81,7 +81,7 @@ def test_one_that_hangs_is_ended_with_its_processes_and_the_end_says_how_to_send
 ) -> None:
     (line,) = followed(make({2: "hang"}), tmp_path)
     assert line.startswith("mlflow has 1 of 3 launches: no answer within 1 s. The run lost nothing; ")
-    assert line.endswith(f"python -m suite.export mlflow {tmp_path}/run.jsonl --to http://t.example")
+    assert line.endswith(f"training-suite export mlflow {tmp_path}/run.jsonl --to http://t.example")
     assert (tmp_path / "asked").read_text().split() == ["begin", "launch", "launch"], "it is not waited for again"
     pid = int((tmp_path / "pid").read_text())
     wait_until(lambda: not alive(pid))

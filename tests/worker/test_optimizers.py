@@ -45,6 +45,7 @@ OPTIMIZERS = {
     "nesterov": (Sgd(0.5, 0.9, 1e-2, nesterov=True), False),
     "rmsprop": (RmsProp(0.01, epsilon=1e-3), False),
     "adagrad-from-zero": (Adagrad(0.1), False),
+    "adam-l2": (Adam(0.01, l2=1e-1), False),
     "clipped-norm": (Sgd(0.5, 0.9, 1e-2, clip_norm=0.01), False),
     "not-clipped": (Adam(clip_norm=1e6), False),
     "clipped-values": (AdamW(0.01, clip_value=1e-4), False),
@@ -52,6 +53,7 @@ OPTIMIZERS = {
     "schedule-that-ends": (AdamW(0.01, decay=0.5, schedule=LOW), False),
     "by-tensor-sgd": (Sgd(0.5, 0.9, 1e-1, clip_norm=0.01), True),
     "by-tensor-adamw": (AdamW(0.01, decay=0.5, schedule=RISING), True),
+    "by-tensor-adam": (Adam(0.01, l2=1e-1, schedule=RISING), True),
     "by-tensor-rmsprop": (RmsProp(0.01, momentum=0.8, l2=1e-1, epsilon=1e-3), True),
     "by-tensor-adagrad": (Adagrad(0.1, l2=1e-1, start=0.1, epsilon=1e-3), True),
     "by-tensor-lars": (Lars(10.0), True),
@@ -141,6 +143,9 @@ def test_what_is_not_used_changes_no_digest() -> None:
     assert as_dict(Sgd(0.1, 0.9, 0.0)) == {"learning_rate": 0.1, "momentum": 0.9, "l2": 0.0}
     assert as_dict(Tensor("a", (2,))).keys() == {"name", "shape", "bound", "offset", "offset_from", "offset_to"}
     assert as_dict(recipes.recipe("study", specification("imdb_lstm")))["decay"] is False
+    assert as_dict(Adam()).keys() == {"learning_rate", "beta1", "beta2", "epsilon"}
+    assert not Adam().has_more
+    assert Adam(l2=0.1).has_more
     plain, chosen = spec_of("nesterov"), spec_of("by-tensor-sgd")
     assert plain.digest != replace(plain, optimizer=replace(plain.optimizer, nesterov=False)).digest
     assert chosen.digest != LstmSpec(**vars(chosen)).digest
@@ -170,6 +175,8 @@ def test_settings_that_make_no_sense_are_refused() -> None:
     for wrong in ({"decay": "slow"}, {"decay": "cosine", "end": 0.0}, {"warmup": 5}):
         with pytest.raises(ValueError, match="constant, linear"):
             Schedule(4, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="write Adam for L2"):
+        AdamW(l2=0.1)
     with pytest.raises(ValueError, match="write AdamW"):
         _ = Chosen(**vars(narrow("imdb_lstm"))).decays
 

@@ -58,7 +58,7 @@ def launched(tmp_path: Path, twins: Path, monkeypatch: pytest.MonkeyPatch) -> An
         ),
         pytest.param(
             "imdb_lstm", "pytorch", {}, {"MALLOC_MMAP_MAX_": "1000"},
-            "tuning known, but installed is in force", marks=pytest.mark.slow,
+            "tuning recommended, but default is in force", marks=pytest.mark.slow,
         ),
     ],
 )  # fmt: skip

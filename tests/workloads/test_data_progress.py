@@ -1,4 +1,4 @@
-"""What is shown: progress of what may take longer than two seconds, and what ``python -m workloads.data`` prints."""
+"""What is shown: progress of what may take longer than two seconds, and what ``training-suite data`` prints."""
 
 from __future__ import annotations
 
