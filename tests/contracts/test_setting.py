@@ -77,7 +77,7 @@ ASKED = """
     plots.draw = lambda *_: []
     records.save(Path("0001_a.json"), [each.record for each in launches])
     seen["comparison"] = printed(lambda: main(["0001_a.json", "--format", "json"]))
-    seen["page"] = Path("results/0001_a/report.html").read_text()
+    seen["page"] = Path("runs/0001_a/report.html").read_text()
 
     from suite.export.contents import settings
     from suite.export.contents import CELL
