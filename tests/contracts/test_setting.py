@@ -65,7 +65,7 @@ ASKED = """
     (alone,) = [table(each) for each in group(launches[len(usually):])]
     seen["headers"] = list(view(across).grid.headers)
     seen["ratios are to"], seen["title of one"] = along.baseline, alone.group.constant
-    seen["screen"] = short([each.record for each in launches], "run-a", 200, 60)
+    seen["screen"] = short([each.record for each in launches], "run-a", 200)
     seen["label"] = across.group.label(across.group.rows[-1])
     seen["cells.csv"] = list(across.rows[0])
 
