@@ -6,7 +6,6 @@ import json
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from test_page import Page
@@ -114,15 +113,6 @@ def test_a_report_from_before_there_were_summaries_is_not_overwritten(
     assert "0001_smoke is left out of the index: it has no run.json" in capsys.readouterr().err
     assert main([run, "--publish", str(site)]) == 0
     assert len(links(index(site))) == 2, "the same run takes its folder again"
-
-
-def test_the_default_output_folder_keeps_another_run_s_report_too(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.chdir(tmp_path)
-    for machine in ("run-a", "run-b"):
-        assert main([saved(tmp_path / machine, "0001_a", records.launches(n=1, run=machine), machine)]) == 0
-    assert sorted(path.name for path in Path("results").iterdir()) == ["0001_a", "0001_a-run-b"]
-    assert main([saved(tmp_path, "0001_a", records.launches(n=1)), "--publish", "results"]) == 0
-    assert len(links(index(Path("results")))) == 2
 
 
 def test_folders_that_are_no_run_s_are_left_alone(tmp_path: Path) -> None:
