@@ -24,7 +24,7 @@ def check_workloads() -> None:
             f"{other} hides the suite's package 'workloads' in {ours.parent}: run `training-suite`, which does not "
             f"look in the current folder, and without {other.parent} on PYTHONPATH"
         )
-        raise ImportError(message, name="suite")  # by this name `python -m suite.compare` makes one line of it
+        raise ImportError(message, name="suite")  # by this name `training-suite compare` makes one line of it
 
 
 check_workloads()

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework_training_suite import CommandError, refuse_without_libraries, typed
+from framework_training_suite import CommandError, refuse_without_libraries, spelled, typed
 
 refuse_without_libraries()
 
-from suite.catalog.suggest import nearest
+from suite.catalog.suggest import unknown_option
 from suite.plan import order
 from suite.plan.blocks import blocks, launch_id
 from suite.plan.cell import Cell
 from suite.plan.command import options
+from suite.plan.command.common import SAVED, choose_gpu
+from suite.plan.command.pytest_arguments import RUN
 from suite.plan.measuring import LEAST_TESTED
 from suite.record.saved import SCHEMA
 from suite.session import observers as observing
@@ -35,13 +37,13 @@ if TYPE_CHECKING:
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
 AUTOLOAD, BENCHMARK = "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "pytest_benchmark.plugin"
-WIDTH, LINES = 120, 40  # of the terminal, where it has no size: a pipe, a log
+WIDTH = 120  # of the terminal, where it has no size: a pipe, a log
 
 Groups = list[tuple[str | None, list[dict[str, Any]]]]  # pytest-benchmark's: benchmarks by what they have in common
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the suite's options, and let ``--benchmark-save`` stand without a name."""
+    """Add the suite's options, let ``--benchmark-save`` stand without a name, and save in the folder of own runs."""
     if not __debug__:
         raise pytest.UsageError("PYTHONOPTIMIZE takes out the checks that tests and the suite rely on; unset it")
     benchmark = parser.getgroup("benchmark")
@@ -50,6 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     def addoption(*names: str, **attributes: Any) -> None:
         if "--benchmark-save" in names:
             attributes |= {"nargs": "?", "const": AUTOMATIC}
+        elif "--benchmark-storage" in names:
+            attributes["default"] = str(SAVED)
         original(*names, **attributes)
 
     benchmark.addoption = addoption  # type: ignore[method-assign]
@@ -70,10 +74,8 @@ def pytest_load_initial_conftests(
         raise pytest.UsageError(f"`pytest suite` measures with pytest-benchmark, which is not loaded: {way}")
     yield
     _, strange = parser.parse_known_and_unknown_args(args)
-    for option in (each.partition("=")[0] for each in strange if each.startswith("--")):
-        if near := nearest(option, options.names(parser)):
-            every = typed("pytest suite --help")
-            raise pytest.UsageError(f"unknown option {option}; did you mean {near}? `{every}` lists all")
+    if problem := unknown_option(args, strange, options.names(parser), RUN):
+        raise pytest.UsageError(f"{problem} `{typed(f'{RUN} --help')}` lists all")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -83,12 +85,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
     try:
         settings.refuse_surrogates(config)
+        choose_gpu(config.option)
         config.option.release = settings.resolve_releases(config.option.release)
         chosen = options.chosen_matrix(config)
         settings.refuse_without_cuda(config)
         observing.check(config)
     except CommandError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise pytest.UsageError(spelled(str(error))) from None
     if config.getoption("benchmark_only", False):
         raise pytest.UsageError(
             "--benchmark-only would skip every launch; leave it out, since `pytest suite` runs nothing else"
@@ -150,7 +153,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         run = open_run(session, TEST, config.stash[_LAUNCHES])
         config.stash[_RUN] = run
     except CommandError as error:
-        pytest.exit(str(error), returncode=4)
+        pytest.exit(spelled(str(error)), returncode=4)
     try:
         return (yield)
     finally:
@@ -187,7 +190,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     except CommandError as error:
         if pyfuncitem.originalname != TEST:
             raise
-        pytest.exit(str(error), returncode=4)
+        pytest.exit(spelled(str(error)), returncode=4)
 
 
 def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
@@ -254,7 +257,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
                 benchmarks.save = benchmarks.autosave = benchmarks.json = None
             return (yield)
     except storage.SaveError as error:
-        where = f"; all launches are in {run.journal.path}, which suite.compare reads too" if run else ""
+        where = f"; all launches are in {run.journal.path}, which training-suite compare reads too" if run else ""
         pytest.exit(f"{error}{where}", returncode=4)
 
 
@@ -275,13 +278,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         from suite.report.screen.short import short  # pandas and SciPy, which no other session needs
 
         terminalreporter.section("comparison")
-        write(short(run.records, str(run.info["id"]), *shutil.get_terminal_size((WIDTH, LINES))))
+        write(short(run.records, str(run.info["id"]), shutil.get_terminal_size((WIDTH, 0)).columns))
     from suite.session.opening import advice, taken
 
     if line := advice(run, [*config.invocation_params.args, *taken(config)]):
         write(line)
     hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
-    write(f"Compare with: {typed(f'python -m suite.compare{hint}')}")
+    write(f"Compare with: {typed(f'training-suite compare{hint}')}")
 
 
 def _why_unmeasured(config: pytest.Config) -> str:

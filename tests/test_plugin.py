@@ -33,7 +33,7 @@ def test_as_it_stands_the_whole_smoke_matrix_is_saved_under_an_automatic_name(su
     assert len({record.key for record in records_of(saved)}) == len(done.launched) == len(SMOKE.cells) * FIRST_LOOK
     assert saved["suite"]["run"]["matrix"] == "smoke"
     assert saved["suite"]["failed"] == []
-    assert "Compare with: python -m suite.compare\n" in done.output
+    assert "Compare with: training-suite compare\n" in done.output
     run, journalled, _ = read(*done.journals)
     assert run | {"planned": len(done.launched)} == saved["suite"]["run"]
     assert sorted(journalled, key=lambda r: r.key) == sorted(records_of(saved), key=lambda r: r.key)

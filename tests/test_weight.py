@@ -87,5 +87,5 @@ def test_results_are_light() -> None:
     assert weight(path for paths in runs.values() for path in paths).disk < ALL_MOST, "a later run replaces one"
     assert not {name: str(weight(paths)) for name, paths in runs.items() if weight(paths).git >= RUN_MOST}
     heavy = [path for paths in runs.values() for path in paths[-1].iterdir() if path.suffix in (".svg", ".parquet")]
-    assert not heavy, "these can be had by `python -m suite.compare RUN --output DIR`"
+    assert not heavy, "these can be had by `training-suite compare RUN --output DIR`"
     assert all(path.exists() for paths in runs.values() for path in paths), "every run has a folder of its name"

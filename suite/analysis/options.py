@@ -6,9 +6,8 @@ import math
 import re
 from pathlib import Path
 
-from suite.analysis.records.load import STORAGE
 from suite.analysis.rows.wording import percent
-from suite.plan.command.common import option
+from suite.plan.command.common import OLDER, SAVED, option
 from suite.plan.measuring import MARGIN
 
 
@@ -28,10 +27,16 @@ def threshold(text: str) -> float:
 
 
 #: Files that a report may have besides, with the same content as its CSV tables and PNG plots, for other tools.
-EXTRAS = ("svg", "parquet")
+EXTRAS = ("png", "svg", "parquet")
 
 RUNS = option("run", nargs="*", metavar="RUN", help="a file, a folder, or the number or name of a saved run")
-STORAGE_FOLDER = option("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
+STORAGE_FOLDER = option(
+    "--storage",
+    type=Path,
+    metavar="DIR",
+    default=SAVED,
+    help=f"saved runs; default: {SAVED}, and {OLDER[SAVED]}",
+)
 PRICE_HOUR = option("--price-hour", type=_price, metavar="P", help="price of the machine per hour, for cost")
 PRICE_KWH = option("--price-kwh", type=_price, metavar="P", help="price of the GPU's energy per kWh, likewise")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -41,6 +42,9 @@ class Setting:
     ``left_open`` is a value that leaves the choice to the framework or the system, so that any may be in force.
 
     ``search`` are the values, as text, that a search on a CPU and on a GPU takes without being given any.
+
+    ``former`` has the name of a value by the name that it had before: the command line and stored cells may have the
+    former one, and ids keep it.
     """
 
     name: str
@@ -65,6 +69,7 @@ class Setting:
     saves_memory: bool = False
     left_open: str | None = None
     search: tuple[str, str] = ("", "")
+    former: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     kind = TEXT
     #: Whether its option may be given several times; the values add up.
@@ -90,7 +95,7 @@ class Setting:
     def type(self) -> Any:
         """Its type as a field of `Cell`: what JSON may hold."""
         empty = ("",) if self.default == "" else ()
-        known: dict[str, Any] = {"enum": [*empty, *self.choices]}
+        known: dict[str, Any] = {"enum": [*empty, *self.choices, *self.former]}
         return Annotated[
             str, Meta(extra_json_schema={"anyOf": [known, {"pattern": f"^{self.pattern}$"}]} if self.pattern else known)
         ]
@@ -104,6 +109,14 @@ class Setting:
     def example(self) -> str:
         """A list of values as the command line takes it."""
         return ",".join(self.values[:2])
+
+    def current(self, value: Any) -> Any:
+        """A value by the name that it has today."""
+        return self.former.get(value, value)
+
+    def first_name(self, value: Any) -> Any:
+        """A value by the name that ids and names of sweeps keep."""
+        return next((old for old, new in self.former.items() if new == value), value)
 
     def check(self, value: Any) -> None:
         """Raises `CellError` for a value that is none of its own."""
@@ -122,6 +135,7 @@ class Setting:
 
     def parse(self, text: str) -> Any:
         """The value that a text on the command line stands for. Raises `CellError`."""
+        text = self.current(text)
         if text not in self.values:
             raise CellError(unknown(self.title if self.name == "compile" else self.name, text, self.values))
         return "" if text == "usual" else text
@@ -140,7 +154,7 @@ class Setting:
 
     def part(self, value: Any) -> str:
         """A value in an id."""
-        return self.name if self.is_switch else self.short.format(self.text(value))
+        return self.name if self.is_switch else self.short.format(self.text(self.first_name(value)))
 
     def rank(self, value: Any) -> Any:
         """Sorts values in their natural order."""

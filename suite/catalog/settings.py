@@ -20,8 +20,8 @@ from workloads.spec import WORKLOADS, read_declaration
 SIZES = ("full", "small")
 RECIPES = ("study", "modern", "no-dropout", "linear", "lars", "lamb")
 ALLOCATORS = ("default", "cudaMallocAsync", "expandable", "preallocated", "unified")
-#: The free switches of a CPU (see `suite.plan.settings.tunings`), from none to all that are known to help, and more.
-TUNINGS = ("installed", "memory", "arenas", "denormals", "tcmalloc", "known", "hugepages")
+#: Allocator and denormal settings on a CPU (see `suite.plan.settings.tunings`), from none to all that help, and more.
+TUNINGS = ("default", "memory", "arenas", "denormals", "tcmalloc", "recommended", "hugepages")
 #: What drives a training: the suite's own loop in the framework, Keras on it, by `train_on_batch` or by `fit`, or
 #: another library of the framework's.
 INTERFACES = ("native", "keras", "keras-fit", "nnx", "lightning")
@@ -135,11 +135,12 @@ _ALL = (
         left_open="default",
     ),
     Setting(
-        name="tuning", default="known", choices=TUNINGS, is_later=True, starts_at_default=False,
-        help=f"free switches of a CPU, {_some(TUNINGS)}. installed sets none; known sets those that are known to help "
-        "(freed memory is kept, PyTorch flushes denormal numbers); memory, arenas, denormals and tcmalloc set one "
-        "each, and hugepages adds huge pages to known (default: known)",
-        meaning="free switches of a CPU: `known`, `installed`, one of them, or `hugepages`",
+        name="tuning", default="recommended", choices=TUNINGS, is_later=True, starts_at_default=False,
+        help=f"allocator and denormal settings on a CPU, {_some(TUNINGS)}. default sets none; recommended sets those "
+        "that help (freed memory is kept, PyTorch flushes denormal numbers); memory, arenas, denormals and tcmalloc "
+        "set one each, and hugepages adds huge pages to recommended (default: recommended)",
+        meaning="allocator and denormal settings on a CPU: `recommended`, `default`, one of them, or `hugepages`",
+        former={"known": "recommended", "installed": "default"},
     ),
     Setting(
         name="interface", default="native", choices=INTERFACES, is_later=True, id_place=2,

@@ -96,6 +96,8 @@ class Cell(_Settings):
 
     def __post_init__(self) -> None:
         for name, setting in SETTINGS.items():
+            if setting.former:
+                object.__setattr__(self, name, setting.current(getattr(self, name)))
             setting.check(getattr(self, name))
         if not self.compile:
             object.__setattr__(self, "compile", USUAL_COMPILE[self.framework])

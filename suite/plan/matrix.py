@@ -79,7 +79,7 @@ def _each(setting: str, *values: Any) -> list[dict[str, Any]]:
 
 def _cpu() -> list[Cell]:
     cells = [*_base(batch=32), *_base(batch=64)]
-    return [*cells, *(cell.but(tuning="installed") for cell in cells if cell.batch == 64)]
+    return [*cells, *(cell.but(tuning="default") for cell in cells if cell.batch == 64)]
 
 
 def _default(workloads: Iterable[str]) -> list[Cell]:

@@ -122,7 +122,7 @@ def _find_unapplied(record: Record) -> str:
         value = getattr(record.cell, name)
         asked = value.id if isinstance(value, Loader) else value
         is_free = name in as_chosen or setting.leaves_open(asked)
-        if not is_free and applied.get(name, setting.default) != asked:
+        if not is_free and setting.current(applied.get(name, setting.default)) != asked:
             return f"{setting.title} {asked}"
     return ""
 

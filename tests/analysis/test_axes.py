@@ -52,7 +52,7 @@ def quicker(held: Sequence[Record], factor: float) -> list[Record]:
         ("loader", {"loader": Loader("workers", 2)}, "tuned"),
         ("size", {"size": "small"}, "full"),
         ("kernel", {"kernel": "scan"}, "auto"),
-        ("tuning", {"tuning": "installed"}, "installed"),
+        ("tuning", {"tuning": "default"}, "default"),
         ("interface", {"interface": "keras"}, "native"),
         ("accumulate", {"accumulate": 4, "batch": 8, "identity": records.identity("pytorch")}, "1"),
     ],
@@ -85,6 +85,12 @@ def test_without_the_base_the_next_one_is_it_and_a_row_without_one_says_so() -> 
     (found,) = along("precision", [*fp64, *bf16, *records.launches(["pytorch"], precision="fp64")])
     assert found.baseline == "bf16"
     assert "no cell of pytorch with precision bf16 and otherwise the same" in found.frame["ratio_reason"].iloc[0]
+
+
+def test_a_base_may_have_its_former_name() -> None:
+    launches = [*records.launches(["pytorch"]), *records.launches(["pytorch"], tuning="default")]
+    (found,) = along("tuning", launches, baseline="known")
+    assert found.baseline == "recommended"
 
 
 def test_other_settings_and_runs_stay_apart() -> None:

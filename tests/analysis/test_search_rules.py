@@ -142,7 +142,7 @@ def test_a_cell_goes_that_another_beats_in_one_objective_and_matches_in_the_othe
 
 @pytest.mark.parametrize("name", ["0005 cnn, drift 20 %", "0003 lstm, two speeds"])
 def test_simulated_searches_recommend_a_good_cell_with_few_launches(name: str) -> None:
-    """A short version of ``python -m tests.studies.tune``, whose tables are in docs/tune.md."""
+    """A short version of ``python -m tests.studies.tune``, whose tables are in docs/lab/search.md."""
     found = rates(ours, worlds()[name], searches=20)
     assert found.found >= 0.95
     assert found.launches <= 0.40

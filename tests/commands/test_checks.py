@@ -1,4 +1,4 @@
-"""`python -m suite.checks`: each check is there, and asks the frameworks' interpreters for what is there."""
+"""`training-suite checks`: each check is there, and asks the frameworks' interpreters for what is there."""
 
 from __future__ import annotations
 

@@ -13,10 +13,11 @@ import pytest
 
 from suite.analysis.records.load import Loaded, load
 from suite.compare.__main__ import main
-from suite.compare.show import LINES, WIDTH
+from suite.compare.show import WIDTH
+from suite.record.record import Record
 from suite.report import plots
 from tests import records
-from tests.records import mixed
+from tests.records import mixed, replace
 from workloads.data import progress
 
 pytestmark = pytest.mark.drawing
@@ -46,15 +47,15 @@ def fresh(*arguments: str, cwd: Path, code: str = "") -> subprocess.CompletedPro
 def test_the_latest_run_is_compared_and_everything_is_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     said = capsys.readouterr()
-    head, answer, *_ = said.out.splitlines()
+    head, *_, answer, _, _ = said.out.splitlines()
     assert head == "0001_smoke.json: 21 launches on Example CPU 3000, 8 cores, no GPU"
-    assert answer.startswith("CIFAR-100 CNN, batch 32 (2 launches, not tested): ")
+    assert answer.startswith("CIFAR-100 CNN, batch 32: ")
     assert "\ncifar100_cnn, size full, real data" in said.out
     assert str(run.parent) not in said.out
-    folder = Path("results/0001_smoke")
+    folder = Path("runs/0001_smoke")
     assert {path.name for path in folder.iterdir()} >= {"table.md", "cells.csv", "launches.csv"}
-    assert len(list(folder.glob("*.png"))) == 8
-    assert not {*folder.glob("*.svg"), *folder.glob("*.parquet")}, "what is kept in git is there once"
+    assert (folder / "report.html").read_text().count("<svg") == 8
+    assert not {*folder.glob("*.png"), *folder.glob("*.svg"), *folder.glob("*.parquet")}, "the report has the plots"
     with (folder / "launches.csv").open(newline="") as file:
         assert len(list(csv.DictReader(file))) == len(mixed())
     with (folder / "cells.csv").open(newline="") as file:
@@ -89,7 +90,7 @@ def test_markdown_on_the_screen_is_what_the_file_holds(run: Path, capsys: pytest
 
 
 @pytest.mark.parametrize(("extra", "suffixes"), [
-    ([], {"svg", "parquet"}),
+    ([], {"png", "svg", "parquet"}),
     (["--extra", "svg"], {"svg"}),
     (["--extra", "parquet,svg"], {"svg", "parquet"}),
     (["--extra", "none"], set()),
@@ -106,29 +107,62 @@ def test_a_folder_of_one_s_own_gets_svg_and_parquet_unless_asked_otherwise(
     records.save(run, records.launches(n=1))
     assert main(["--output", "there", *extra]) == 0
     written = {path.suffix.removeprefix(".") for path in Path("there").iterdir()}
-    assert written - {"md", "csv", "html", "json", "png"} == suffixes
+    assert written - {"md", "csv", "html", "json"} == suffixes
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_site_is_light_and_takes_what_is_asked_for(run: Path) -> None:
     records.save(run, records.launches(n=1))
     assert main(["--publish", "site"]) == 0
-    assert not [*Path("site").rglob("*.svg"), *Path("site").rglob("*.parquet")]
+    assert not [*Path("site").rglob("*.png"), *Path("site").rglob("*.svg"), *Path("site").rglob("*.parquet")]
     assert main(["--publish", "site", "--extra", "parquet"]) == 0
     assert len(list(Path("site").rglob("*.parquet"))) == 1
 
 
+def slowed(record: Record, times: float) -> Record:
+    """The launch with windows that took so many times as long."""
+    train = record.phases["train"]
+    windows = tuple(each._replace(seconds=times * each.seconds) for each in train.windows)
+    return replace(record, phases=record.phases | {"train": replace(train, windows=windows)})
+
+
 @pytest.mark.usefixtures("undrawn")
-def test_two_runs_stand_in_one_table_without_a_ratio_between_them(
+def test_two_runs_of_one_machine_are_compared_cell_by_cell(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held = [slowed(record, 1.5) for record in records.launches(["jax"], n=6, run="run-b")]
+    records.save(run, records.launches(n=6))
+    other = records.save(run.with_name("0002_jax.json"), held, "run-b")
+    assert main(["1", str(other), "--format", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["tables"]
+    ratios = {(cell["framework"], cell["settings"]["run"]): cell["ratio"] for cell in found["cells"]}
+    assert ratios["jax", "run-b"]["verdict"] == "slower"
+    assert ratios["jax", "run-b"]["value"] == pytest.approx(1 / 1.5, rel=0.05)
+    assert ratios["jax", "run-b"]["tests"] == 1, "the same cell alone is in both"
+    assert Path("runs/0001_smoke-and-1-more/table.md").exists()
+    assert main(["1", str(other), "--fail-if", "slower=5%"]) == 1
+    assert f"{ratios['jax', 'run-b']['high']:.3f}" in capsys.readouterr().err, "the verdict of the table is that of CI"
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_asked_for_the_frameworks_no_ratio_is_formed_between_runs(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = records.save(run.with_name("0002_jax.json"), records.launches(["jax"], run="run-b"), "run-b")
-    assert main(["1", str(other), "--verbose"]) == 0
+    assert main(["1", str(other), "--verbose", "--by", "framework"]) == 0
     said = capsys.readouterr().out
     assert "run-a" in said
     assert "run-b" in said
     assert "no ratio: no cell of pytorch" in said
-    assert Path("results/0001_smoke-and-1-more/table.md").exists()
+
+
+def test_two_machines_are_refused_in_one_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    elsewhere = [replace(each, environment={"machine": {"cpu": "Another", "cores": 4}})
+                 for each in records.launches(["jax"], run="run-b")]  # fmt: skip
+    other = records.save(run.with_name("0002_jax.json"), elsewhere, "run-b")
+    assert main(["1", str(other)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "--across-machines" in said.err
+    assert len(said.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("arguments", [
@@ -169,16 +203,15 @@ def test_by_default_it_prints_one_screen_and_with_verbose_everything(
     assert main([]) == 0
     said = capsys.readouterr()
     lines = said.out.splitlines()
-    assert len(lines) < LINES
     assert max(map(len, lines)) < WIDTH
-    assert lines[-1] == ("Full report: results/0001_smoke/report.html. All columns, legend and notes: add --verbose.")
+    assert lines[-1].startswith("Full report: runs/0001_smoke/report.html. ")
     assert "loader efficiency" not in said.out
     assert said.err == ""
     assert main(["--verbose"]) == 0
     everything = capsys.readouterr().out
     assert "loader efficiency: samples/s relative to the same steps" in " ".join(everything.split())
     assert "Bottleneck: " in everything
-    assert lines[1].split(":")[0] in everything, "the answer comes first there too"
+    assert lines[-2].split(":")[0] in everything
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -188,7 +221,7 @@ def test_missing_launches_are_told_with_the_command_that_runs_them(
     saved = records.saved(records.launches(n=2)[:-1])
     saved["suite"]["run"] |= {"launches": 2, "planned": 6}
     run.write_text(json.dumps(saved))
-    words = "1 of 6 launches of run run-a is missing. Run them with: python -m pytest suite --matrix smoke"
+    words = "1 of 6 launches of run run-a is missing. Run them with: training-suite run --matrix smoke"
     for options in ([], ["--verbose"], ["--format", "markdown"]):
         assert main(options) == 0
         assert words in " ".join(capsys.readouterr().out.split()).replace("&#35;", "#").replace("\\", "")
@@ -222,14 +255,14 @@ def test_html_on_stdout_is_the_report_in_one_file(small: Path, capsys: pytest.Ca
     assert said.lower().startswith("<!doctype html>")
     assert said.rstrip().endswith("</html>")
     assert "<svg" in said
-    assert Path("results/0001_smoke/report.html").read_text(encoding="utf-8") == said
+    assert Path("runs/0001_smoke/report.html").read_text(encoding="utf-8") == said
 
 
 def test_all_failed_is_a_comparison_too(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records.save(run, [records.failed(r) for r in records.launches()])
     assert main([]) == 0
     assert "timeout" in capsys.readouterr().out
-    assert not list(Path("results/0001_smoke").glob("*.png"))
+    assert "<svg" not in Path("runs/0001_smoke/report.html").read_text()
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -238,7 +271,7 @@ def test_notes_on_the_files_reach_screen_and_file(run: Path, capsys: pytest.Capt
     journal.write_text(journal.read_text()[:-9])
     assert main(["a.jsonl"]) == 0
     assert "half written" in capsys.readouterr().out
-    assert "half written" in Path("results/a/table.md").read_text()
+    assert "half written" in Path("runs/a/table.md").read_text()
 
 
 def test_as_a_command_it_needs_no_framework_no_utf8_and_no_patient_reader(small: Path) -> None:
@@ -261,4 +294,4 @@ def test_a_closed_pipe_is_no_error(small: Path) -> None:
     done = fresh(cwd=small.parents[3], code=code)
     assert done.returncode == 0, done.stderr
     assert "Error" not in done.stderr
-    assert Path("results/0001_smoke/table.md").exists(), "files are written even if nobody reads what is said"
+    assert Path("runs/0001_smoke/table.md").exists(), "files are written even if nobody reads what is said"

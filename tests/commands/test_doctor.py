@@ -1,4 +1,4 @@
-"""`python -m suite.doctor`: each trouble is found and comes with its mend."""
+"""`training-suite doctor`: each trouble is found and comes with its mend."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_full_disk_and_a_closed_cache_keep_a_machine_from_measuring(
     monkeypatch.delenv("SUITE_DATA_DIR", raising=False)
     findings = list(data(None))
     assert status(findings, "data") == NOTE
-    assert "python -m workloads.data fetch" in "\n".join(map(str, findings))
+    assert "training-suite data fetch" in "\n".join(map(str, findings))
     monkeypatch.setattr(checks, "ROOM_BYTES", 1 << 60)
     assert status(list(data(None)), "data") == BAD
     monkeypatch.setattr(os, "access", lambda *_: False)

@@ -48,7 +48,7 @@ def test_ctrl_c_is_one_line(module: str, monkeypatch: pytest.MonkeyPatch, capsys
 def test_ctrl_c_while_a_command_is_imported_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "scipy.py").write_text("raise KeyboardInterrupt")
     done = run("suite.compare", PYTHONPATH=str(tmp_path))
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "suite.compare: interrupted\n")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "training-suite compare: interrupted\n")
 
 
 def test_ctrl_c_ends_the_doctor_and_whoever_it_asks(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_ctrl_c_ends_the_doctor_and_whoever_it_asks(tmp_path: Path) -> None:
         while len(started := psutil.Process(process.pid).children()) < len(asked):
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        assert process.stderr.read() == "suite.doctor: interrupted\n"
+        assert process.stderr.read() == "training-suite doctor: interrupted\n"
         assert process.wait(20) == 130
     _, alive = psutil.wait_procs(started, timeout=5)
     assert not alive

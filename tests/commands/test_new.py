@@ -1,4 +1,4 @@
-"""``python -m suite.new`` and what it writes, measured by a real worker."""
+"""``training-suite new`` and what it writes, measured by a real worker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workloads.data.own import prepare_own
 def test_it_writes_the_files_asked_for_and_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["workload", "mine", "--framework", "jax", "--into", str(tmp_path)]) == 0
     assert {path.name for path in (tmp_path / "mine").iterdir()} == {"spec.py", "data.py", "jax.py"}
-    assert "python -m suite.prove" in capsys.readouterr().out
+    assert "training-suite prove" in capsys.readouterr().out
     before = (tmp_path / "mine" / "spec.py").read_bytes()
     assert main(["workload", "mine", "--into", str(tmp_path)]) == 1
     assert "stays as it is" in capsys.readouterr().err

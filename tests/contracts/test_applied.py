@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from importlib import import_module
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +17,7 @@ import pytest
 
 from suite.catalog.setting import Count
 from suite.catalog.settings import SETTINGS
-from suite.plan.cell import WORKLOADS, Cell, Loader
+from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell, Loader
 from suite.worker import interfaces
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.launch.applied import NotAppliedError, Ran, compare, read_back
@@ -45,7 +44,7 @@ TITLES = dict.fromkeys(("batch", "accumulate"), "(batch size|accumulation)")
 
 
 def cell_of(workload: str, framework: str, **settings: Any) -> Cell:
-    return Cell(workload, framework, **({"batch": 4, "size": "small", "tuning": "installed"} | settings))
+    return Cell(workload, framework, **({"batch": 4, "size": "small", "tuning": "default"} | settings))
 
 
 @contextmanager
@@ -90,25 +89,36 @@ def values_of(name: str) -> tuple[Any, ...]:
     return tuple(value for value in values if not setting.leaves_open(value))
 
 
-@each_framework
+#: Inductor compiles for longest; in every run `test_read_back` launches it turned off.
+READ = [
+    pytest.param(framework, name, marks=[pytest.mark.slow] if (framework, name) == ("pytorch", "compile") else [])
+    for framework in FRAMEWORKS
+    for name in SETTINGS
+    if name not in ("workload", "framework", *ELSEWHERE)
+]
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # Inductor calls it
-@pytest.mark.parametrize("name", [name for name in SETTINGS if name not in ("workload", "framework", *ELSEWHERE)])
+@pytest.mark.parametrize(("framework", "name"), READ)
 def test_what_is_read_is_what_ran_and_not_what_was_asked_for(framework: str, name: str) -> None:
-    """Of the first workload for which the framework takes two values: it reads the one that ran, whatever is asked."""
+    """Of the first workload for which the framework takes two values: it reads the one that ran, whatever is asked.
+
+    The second ran, which is none that a reading could take for granted.
+    """
     for workload in WORKLOADS:
         taken = [value for value in values_of(name) if takes(framework, workload, name, value)]
         if len(taken) > 1:
             break
     else:
         pytest.skip(f"{framework} takes one {name} on a CPU")
-    for value, other in pairwise([*taken[:2], taken[0]]):
-        with ran(cell_of(workload, framework, **{name: value})) as made:
-            cell = made.training.cell
-            assert read_back(made, cell)
-            made.training.cell = cell.but(**{name: other})
-            title = TITLES.get(name, SETTINGS[name].title)
-            with pytest.raises(NotAppliedError, match=rf"asked for {title} .*, but .* is in force"):
-                read_back(made, made.training.cell)
+    other, value, *_ = taken
+    with ran(cell_of(workload, framework, **{name: value})) as made:
+        cell = made.training.cell
+        assert read_back(made, cell)
+        made.training.cell = cell.but(**{name: other})
+        title = TITLES.get(name, SETTINGS[name].title)
+        with pytest.raises(NotAppliedError, match=rf"asked for {title} .*, but .* is in force"):
+            read_back(made, made.training.cell)
 
 
 def takes(framework: str, workload: str, name: str, value: Any) -> bool:

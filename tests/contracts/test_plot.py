@@ -24,28 +24,15 @@ from suite.record.record import Record
 from suite.report.plots import kinds, layout, use_style
 from suite.report.plots.traces import Chart
 from tests import records
+from tests.documents import blocks
 
 #: The measured fields of a record.
 MEASURED = (
     "startup", "compile_s", "first_step_s", "phases", "memory", "metrics", "profile", "inference", "course"
 )  # fmt: skip
 
-FAKE = '''
-"""How many launches each cell has."""
-
-from suite.report.plots import charts
-from suite.report.plots.kinds import kind
-from suite.report.plots.traces import Axis, Panel
-
-
-@kind(1.5)
-def launch_count(table):
-    "Bar chart of the number of launches."
-    rows = charts.stack_rows(table)
-    counts = {y: (len(row.ok),) * 3 for y, row in rows.places.items()}
-    panel = Panel(charts.bars(rows, counts, "launches"), Axis("launches (more is better)"), rows=rows)
-    return charts.rows_chart(table, panel, "Launches", "A caption of its own.")
-'''
+#: The example of CONTRIBUTING.md.
+(FAKE,) = [block.text for block in blocks() if block.page.name == "CONTRIBUTING.md" and "@kind(" in block.text]
 
 
 @pytest.fixture
@@ -68,7 +55,7 @@ def test_a_plot_is_one_file(fake: str, tmp_path: Path) -> None:
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     (picture,) = [each for each in page.split("<figure") if "Bar chart of the number of launches" in each]
     for words in (
-        "A caption of its own.",
+        "Bar: launches that ended well.",
         "Launches of the CIFAR-100 CNN, by framework",
         ">JAX<",
         "launches</title>",

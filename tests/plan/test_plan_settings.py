@@ -29,12 +29,13 @@ ASKED = "glibc.malloc.hugetlb=1"
 PARTS = {
     "threads": (2, "t2"), "checkpointing": ("on", "checkpointing"), "allocator": ("expandable", "expandable"),
     "interface": ("keras-fit", "keras-fit"), "release": ("0.9.2", "0.9.2"), "size": ("small", "small"),
+    "tuning": ("default", "installed"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("setting", "value", "part"),
-    [*((name, *each) for name, each in PARTS.items()), *(("tuning", x, x) for x in TUNINGS if x != "known")],
+    [*((name, *each) for name, each in PARTS.items()), *(("tuning", x, x) for x in ("memory", "arenas", "hugepages"))],
 )
 def test_a_setting_changes_id_and_record_only_where_it_is_not_as_usual(setting: str, value: Any, part: str) -> None:
     assert getattr(LSTM, setting) == SETTINGS[setting].default
@@ -47,6 +48,12 @@ def test_a_setting_changes_id_and_record_only_where_it_is_not_as_usual(setting: 
         assert parse_cell(cell.id) == cell
 
 
+def test_a_former_name_of_a_value_is_read_as_its_present_one() -> None:
+    stored = LSTM.to_json()
+    assert Cell.from_json(stored | {"tuning": "known"}) == LSTM
+    assert Cell.from_json(stored | {"tuning": "installed"}) == LSTM.but(tuning="default")
+
+
 @pytest.mark.parametrize("setting", ["checkpointing", "allocator", "interface", "tuning"])
 def test_a_value_that_there_is_not_is_refused(setting: str) -> None:
     with pytest.raises(CellError, match=f"unknown {setting} 'fabric'"):
@@ -56,7 +63,8 @@ def test_a_value_that_there_is_not_is_refused(setting: str) -> None:
 @pytest.mark.parametrize(
     ("setting", "text", "values"),
     [
-        ("threads", "auto,1,2,4", [0, 1, 2, 4]), ("tuning", "installed,known", ["installed", "known"]),
+        ("threads", "auto,1,2,4", [0, 1, 2, 4]), ("tuning", "default,recommended", ["default", "recommended"]),
+        ("tuning", "installed,known", ["default", "recommended"]),
         ("interface", "native,keras", ["native", "keras"]),
     ],
 )  # fmt: skip
@@ -96,17 +104,17 @@ def test_rows_with_other_threads_ran_under_no_other_conditions() -> None:
     assert "threads 1 against 2" in differences(row(0, 1), row(0, 2))[1]
 
 
-def test_each_tuning_sets_its_own_switches_and_installed_none() -> None:
+def test_each_tuning_sets_its_own_settings_and_default_none() -> None:
     found = {name: (set(host_memory(LSTM.but(tuning=name))), flushes(LSTM.but(tuning=name))) for name in TUNINGS}
     kept, arenas = {"MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_"}, {"MALLOC_ARENA_MAX"}
     assert found == {
-        "installed": (set(), False),
+        "default": (set(), False),
         "memory": (kept, False),
         "arenas": (arenas, False),
         "denormals": (set(), True),
         "tcmalloc": ({"LD_PRELOAD"}, True),
         "hugepages": (kept | arenas | {"GLIBC_TUNABLES"}, True),
-        "known": (kept | arenas, True),
+        "recommended": (kept | arenas, True),
     }
 
 

@@ -36,6 +36,7 @@ QUICK = (
     "no-mask-and-no-temperature", "first-residual-lost", "last-norm-left-out",
     "max-pool-smaller", "max-pool-padded-behind", "padding-counted", "alignment", "root-epsilon", "batch-epsilon",
     "slope", "heads", "stack-gates", "stack-bias-twice", "no-smoothing", "decay-in-the-loss", "six", "least",
+    "words-residual-multiplied",
 )  # fmt: skip
 
 

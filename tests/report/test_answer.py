@@ -14,7 +14,7 @@ from suite.plan.measuring import CONTROL
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Phase, Record, Window
 from suite.report.tables.frame import table
-from suite.report.text.answer import INTERVALS, LINES_MOST, Answer, answer
+from suite.report.text.answer import INTERVALS, WORD, WORDS_MOST, Answer, answer
 from suite.report.text.fastest import CARD
 from tests import records
 from tests.expected import golden
@@ -56,12 +56,11 @@ def test_the_answers_of_the_published_runs() -> None:
             if by != "framework" and trains_to_the_end(group(launches)[0]):
                 continue
             lines += [f"{path.stem} by {by}, on {found.machine}:"]
-            lines += [f"  {sentence}" for sentence in found.sentences]
+            lines += [f"  {line}" for line in found.lines]
+            lines += [f"    {sentence}" for sentence in found.sentences]
             lines += [f"  [{card.title}, n = {card.launches}] {card.verdict}" for card in found.cards]
-            assert (
-                len([each for each in found.sentences if "tuning known" not in each and "MALLOC" not in each])
-                <= LINES_MOST
-            )
+            assert sum(len(WORD.findall(line)) for line in found.first) <= WORDS_MOST
+            assert not any("`" in sentence for sentence in (*found.lines, *found.sentences))
             assert all(len(card.verdict) <= CARD for card in found.cards)
     golden("answers.txt", "\n".join(lines) + "\n")
 
@@ -86,6 +85,18 @@ def test_with_few_launches_nothing_is_claimed() -> None:
     assert " is fastest" not in " ".join(found.sentences)
 
 
+def test_each_setting_has_a_line_with_bounds_where_it_is_decided() -> None:
+    half = [x for batch in (32, 64) for x in steps({"pytorch": 1.0, "jax": batch / 40}, batch=batch)]
+    first, second = half_told = of(half).sentences[:2]
+    assert first.startswith("CIFAR-100 CNN, batch 32 (6 launches): JAX is fastest: 1.25x PyTorch (")
+    assert second.startswith("CIFAR-100 CNN, batch 64 (6 launches): PyTorch is fastest: 1.60x JAX (")
+    other = of([*half, *steps({"pytorch": 1.0, "jax": 1.0}, batch=128, noise=0.2)])
+    assert [each.partition(" (")[0] for each in other.sentences[:2]] == [each.partition(" (")[0] for each in half_told]
+    assert [line.partition(": ")[0] for line in other.lines] == [f"CIFAR-100 CNN, batch {n}" for n in (32, 64, 128)]
+    assert re.fullmatch(r".*: JAX is fastest: 1.25x PyTorch \(1.2.\u20131.2.\)", other.lines[0])
+    assert other.lines[2].endswith(": no difference decided")
+
+
 def test_the_largest_gain_is_told_with_what_it_does_elsewhere() -> None:
     fast = {"pytorch": 0.5, "tensorflow": 0.8, "jax": 2.2}
     held = steps({"pytorch": 1.0, "tensorflow": 1.0, "jax": 2.0}) + steps(fast, precision="bf16")
@@ -98,6 +109,17 @@ def test_the_largest_gain_is_told_with_what_it_does_elsewhere() -> None:
     none, text = of(slower).sentences[1:3]
     assert none == "No other precision makes a framework decidedly faster"
     assert text.startswith("Largest loss: CIFAR-100 CNN, bf16 instead of fp32 (6 launches): PyTorch 0.67x (")
+
+
+def test_along_an_axis_the_answer_is_of_that_axis() -> None:
+    held = steps({"pytorch": 1.0, "jax": 1.0}) + steps({"pytorch": 0.5, "jax": 1.5}, precision="bf16")
+    found = of(held, "precision")
+    text, bounds = found.sentences
+    (line,) = found.lines
+    assert line == "CIFAR-100 CNN, bf16 instead of fp32: PyTorch 2.0x, JAX 0.67x"
+    assert text == "CIFAR-100 CNN, bf16 instead of fp32 (6 launches): PyTorch 2.0x (faster), JAX 0.67x (slower)"
+    assert bounds == INTERVALS
+    assert found.cards[0].verdict == "PyTorch 2.0x (bf16), JAX 0.67x (bf16)"
 
 
 def test_a_loss_beyond_every_gain_is_told_with_it() -> None:
@@ -208,16 +230,18 @@ def test_a_framework_with_too_few_launches_beside_others_with_enough_is_not_beat
     assert "(partly tested)" in found.cards[0].verdict
 
 
-def test_of_many_tables_the_rest_is_counted() -> None:
+def test_of_many_settings_a_reader_sees_as_many_first_as_are_read_at_once() -> None:
     held = [
         x
         for workload in ("cifar100_cnn", "imdb_lstm")
         for size in ("full", "small")
-        for batch in (32, 64)
+        for batch in (32, 64, 128)
         for x in steps({"pytorch": 1.0, "jax": 2.0}, workload=workload, size=size, batch=batch)
     ]
     found = of(held)
-    *told, rest, last = found.sentences
-    assert len(found.sentences) <= LINES_MOST
-    assert (len(told), rest, last) == (4, "5 more lines are left out: see the tables", INTERVALS), "no table by half"
+    assert len(found.lines) == 12
+    assert found.first == found.lines[: len(found.first)]
+    assert WORDS_MOST - 10 < sum(len(WORD.findall(line)) for line in found.first) <= WORDS_MOST
+    assert sum(found.sentences[at].partition(" (")[0] == line.partition(":")[0] for at, line in
+               enumerate(found.lines)) == 12  # fmt: skip
     assert len(found.cards) == 4

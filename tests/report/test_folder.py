@@ -64,7 +64,7 @@ def test_files_of_somebody_else_are_not_replaced(tmp_path: Path, capsys: pytest.
     (out / "chapter.tex").write_text("my own text")
     assert main([str(run), "--output", str(out)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "table.md was not written by suite.compare and is left alone: choose another folder with --output" in line
+    assert "table.md was not written by the suite and is left alone: choose another folder with --output" in line
     assert {path.name: path.read_text() for path in out.iterdir()} == {
         "table.md": "my own table",
         "chapter.tex": "my own text",

@@ -17,7 +17,7 @@ from tests import records
 from tests.profiles import all_profiled
 from tests.records import HOSTILE, complete, only, serving, tables, watched
 
-pytestmark = [pytest.mark.drawing, pytest.mark.everywhere]
+pytestmark = pytest.mark.drawing
 
 USUAL = ("throughput", "phases", "step-times", "first-step")
 

@@ -15,7 +15,8 @@ from suite.analysis.records.load import Launch, Loaded
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import figure
 from suite.record.record import Outcome, Record
-from suite.report.html.page import Link, report
+from suite.report.html.links import Link
+from suite.report.html.page import report
 from suite.report.plots import Drawing, draw
 from suite.report.plots.kinds import TIMED, find_kinds
 from suite.report.tables.frame import table
@@ -24,7 +25,7 @@ from suite.report.text.answer import answer
 from tests import records
 from tests.records import HOSTILE, replace, tables
 
-pytestmark = [pytest.mark.drawing, pytest.mark.everywhere]
+pytestmark = pytest.mark.drawing
 
 #: The kinds of plot that there are of any launches.
 USUAL = ("throughput", "phases", "step-times", "first-step")
@@ -92,7 +93,7 @@ def test_the_page_holds_tables_plots_launches_environment_and_the_way_to_run_it_
     labels = [str(attributes["aria-label"]) for tag, attributes in read.tags if tag == "svg"]
     assert labels[0].startswith("Overview: training throughput")
     assert labels[1:] == [f"{kind.words}: cifar100_cnn-full" for kind in find_kinds(TIMED) if kind.name in USUAL]
-    for words in ("samples/s", "Every launch", "python -m suite.reproduce file.json", "Example CPU 3000", "real data"):
+    for words in ("samples/s", "Every launch", "training-suite reproduce file.json", "Example CPU 3000", "real data"):
         assert words in read.said, words
     assert 'data-table="launches"' in text
     assert 'name="viewport"' in text

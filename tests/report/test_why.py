@@ -93,7 +93,9 @@ def test_a_significant_ratio_is_explained_and_an_equal_one_only_when_asked() -> 
 def test_a_row_without_a_profile_is_named() -> None:
     held = records.launches(["pytorch", "jax"], n=2)
     held = [profiled(each) if each.cell.framework == "jax" else each for each in held]
-    assert "No profile of pytorch, eager. Measure with --profile to record one: pytest suite --profile" in told(held)
+    assert "No profile of pytorch, eager. Measure with --profile to record one: training-suite run --profile" in told(
+        held
+    )
 
 
 def test_without_any_profile_nothing_is_explained() -> None:
@@ -194,7 +196,7 @@ def test_without_a_profile_compare_says_how_to_get_one(
     path = str(records.save(tmp_path / "0001_a.json", records.launches(n=2)))
     for form in ("terminal", "markdown", "json"):
         assert main([path, "--why", "--format", form]) == 0
-        assert "pytest suite --profile" in " ".join(capsys.readouterr().out.split())
+        assert "training-suite run --profile" in " ".join(capsys.readouterr().out.split())
     assert main([path]) == 0
     assert "--profile" not in capsys.readouterr().out
 

@@ -57,19 +57,6 @@ def test_the_run_s_own_comparison_stands_at_the_end_and_no_ranking_of_single_lau
     assert read(*done.journals)[0]["background"] == run["background"]
 
 
-def test_a_comparison_that_is_asked_for_is_of_each_launch_with_itself(suite: Suite) -> None:
-    suite(*ONE, "--benchmark-save")
-    done = suite(*ONE, "--benchmark-compare=0001")
-    assert done.status == 0, done.output
-    tables = done.output.split(" benchmark 'suite/test_training.py::test_training[")[1:]
-    assert len(tables) == 3
-    for each in tables:
-        name = each.partition("]")[0]
-        rows = [line for line in each.splitlines()[1:] if line.startswith("test_training[")]
-        assert all(name[:20] in row for row in rows)
-        assert len(rows) == 2
-
-
 @pytest.mark.usefixtures("whole")
 def test_waiting_for_an_idle_machine_is_recorded(suite: Suite) -> None:
     done = suite("suite", "--launches=1", "-k", "jax and imdb", "--wait-idle=0.1")
@@ -81,10 +68,3 @@ def test_waiting_for_an_idle_machine_is_recorded(suite: Suite) -> None:
     refused = suite("suite", "--wait-idle=-1")
     assert refused.status == 4
     assert "--wait-idle: '-1' is no time" in refused.output
-
-
-def test_the_help_names_the_exit_status_and_the_options(suite: Suite) -> None:
-    done = suite("--help")
-    assert done.status == 0
-    for words in ("5 nothing was measured", "--resume=[RUN]", "--wait-idle=TIME"):
-        assert words in done.output

@@ -52,7 +52,7 @@ def test_each_machine_gets_a_report_and_each_kind_a_board(tmp_path: Path, bundle
     assert main(["--publish", str(site), *bundles]) == 0
     text = (site / PAGE).read_text(encoding="utf-8")
     for words in ("Intel(R) Xeon(R) Processor, 2 cores", "AMD EPYC, 2 cores", tampering.MADE_BY_HAND,
-                  "are not ranked against each other", "python -m suite.submit", "Ranges over runs"):  # fmt: skip
+                  "are not ranked against each other", "training-suite submit", "Ranges over runs"):  # fmt: skip
         assert words in text, words
     for name in (INTEL, AMD, AMD_TOO, GPU):
         assert f'href="{name}/report.html"' in text

@@ -243,7 +243,7 @@ def test_published_runs_are_accepted_or_refused_for_a_true_reason(name: str, tmp
 
 
 def test_the_documentation_says_how_many_published_runs_are_accepted() -> None:
-    page = (ROOT / "docs" / "submit.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "lab" / "bundles.md").read_text(encoding="utf-8")
     assert f"Of the published runs {len(RUNS) - len(REFUSED)} are accepted" in page
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.plan.cell import KERNELS_OF, Cell
+from suite.plan.cell import Cell
 from suite.record.job import Job
 from suite.worker.launch.description import classify
 from tests.frameworks import batches, distance, each_framework, framework_of, module, narrow, needs_frameworks, training
@@ -99,9 +99,3 @@ def test_a_kernel_that_is_not_there_ends_the_launch_as_unsupported() -> None:
         code.Training(cell, spec, module(NAME, "tensorflow"), spec.reference_weights(0), "cpu")
     status, reason = classify(raised.value, Job(cell, data="nowhere"), code)
     assert (status, reason) == ("unsupported", str(raised.value))
-
-
-@each_framework
-def test_every_framework_has_a_kernel_by_itself(framework: str) -> None:
-    chosen = module(NAME, framework).kernels(specification(NAME), Numbers(), "cpu", "auto")
-    assert chosen["attention"] in KERNELS_OF[NAME]

@@ -1,4 +1,4 @@
-"""``python -m workloads.data``: prepares the data sets, verifies them, or shows where they are."""
+"""``training-suite data``: prepares the data sets, verifies them, or shows where they are."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ later runs open in milliseconds. The downloads stay in the cache's folder `downl
 
 EPILOG = """\
 examples:
-  python -m workloads.data fetch                       download and parse both
-  python -m workloads.data fetch --data-dir ~/data     use archives or folders that you have
-  python -m workloads.data fetch imdb --source auto    synthetic data if the real data is not available
-  python -m workloads.data verify                      hash every byte in the cache
-  python -m workloads.data where                       list what is cached: folder, kind, size, digest
+  training-suite data fetch                       download and parse both
+  training-suite data fetch --data-dir ~/data     use archives or folders that you have
+  training-suite data fetch imdb --source auto    synthetic data if the real data is not available
+  training-suite data verify                      hash every byte in the cache
+  training-suite data where                       list what is cached: folder, kind, size, digest
 
 A data directory may contain cifar-100-python.tar.gz or cifar-100-python/, and aclImdb_v1.tar.gz or aclImdb/, at its top
 or one folder below. Nothing is written to it.
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m workloads.data",
+        prog="training-suite data",
         description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -108,9 +108,7 @@ def _fetch(options: argparse.Namespace) -> int:
 def _verify(options: argparse.Namespace) -> int:
     folders = _list_caches(cache_directory(options.cache_dir))
     if not folders:
-        raise DataError(
-            f"nothing is cached in {cache_directory(options.cache_dir)}; run `python -m workloads.data fetch`"
-        )
+        raise DataError(f"nothing is cached in {cache_directory(options.cache_dir)}; run `training-suite data fetch`")
     failed = False
     for name, kind, folder in folders:
         try:
@@ -137,7 +135,7 @@ def _where(options: argparse.Namespace) -> int:
             failed = True
     for name in NAMES:
         if name not in {cached_name for cached_name, _, _ in cached}:
-            print(f"{name:9} not cached; run `python -m workloads.data fetch {name}`")
+            print(f"{name:9} not cached; run `training-suite data fetch {name}`")
     return int(failed)
 
 

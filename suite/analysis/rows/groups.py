@@ -14,7 +14,7 @@ from typing import Any
 
 from suite.analysis.records.load import Launch
 from suite.analysis.records.machines import Machines
-from suite.analysis.rows.axes import AXES, order
+from suite.analysis.rows.axes import AXES, BETWEEN_RUNS, order
 from suite.analysis.rows.blocks import UNSOUND_RELEASE, flags_of, say_too_busy, select_counting
 from suite.analysis.rows.conditions import Conditions, conditions
 from suite.analysis.rows.runs import Runs
@@ -219,7 +219,7 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
     machines = Machines((launch.run, launch.record) for launch in launches)
 
     def sort_key(row: Row) -> tuple[Any, ...]:
-        return (*axis_order(row), ranks[row.run]) if by == "machine" else (ranks[row.run], *axis_order(row))
+        return (*axis_order(row), ranks[row.run]) if by in BETWEEN_RUNS else (ranks[row.run], *axis_order(row))
 
     busy = {run: say_too_busy([each.record for each in of_run]) for run, of_run in runs.launches.items()}
     groups = []

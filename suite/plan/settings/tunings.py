@@ -1,10 +1,10 @@
-"""The free switches of a CPU that change speed and no code of a training: glibc's memory, denormal numbers, tcmalloc.
+"""Allocator and denormal settings on a CPU, which change speed and no code of a training.
 
-``known`` sets what is known to help, alike in all frameworks, and is the usual value, so that each framework gets its
-best honest chance. ``installed`` sets nothing: it is what a reader has who changes nothing. The others set one switch
-each: ``memory`` keeps freed memory, ``arenas`` chooses how many heaps glibc has, ``denormals`` flushes denormal numbers
-to zero, and ``tcmalloc`` takes the place of glibc's allocator, with denormal numbers flushed. ``hugepages`` is
-``known`` on huge pages, of which one workload is measured (docs/method.md), so that it is not the usual value.
+``recommended`` sets what helps, alike in all frameworks, and is the usual value, so that each framework gets its best
+honest chance. ``default`` sets nothing: it is what a reader has who changes nothing. The others make one setting each:
+``memory`` keeps freed memory, ``arenas`` chooses how many heaps glibc has, ``denormals`` flushes denormal numbers to
+zero, and ``tcmalloc`` takes the place of glibc's allocator, with denormal numbers flushed. ``hugepages`` is
+``recommended`` on huge pages, of which one workload is measured (docs/lab/studies.md), so that it is not usual.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 HUGE_PAGES_OF_KERNEL = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 GLIBC_WITH_HUGE_PAGES = (2, 35)
 
-#: The tunings with all that is known to help.
-KNOWN = ("known", "hugepages")
+#: The tunings with all that helps.
+RECOMMENDED = ("recommended", "hugepages")
 #: The tunings under which PyTorch flushes denormal numbers. TensorFlow and XLA do so by themselves on a CPU.
-FLUSHING = (*KNOWN, "denormals", "tcmalloc")
+FLUSHING = (*RECOMMENDED, "denormals", "tcmalloc")
 
 
 def host_memory(cell: Cell) -> dict[str, str]:
     """The variables of the host's memory with which the cell's process starts, by its tuning."""
-    kept = KEPT if cell.tuning in (*KNOWN, "memory") else {}
+    kept = KEPT if cell.tuning in (*RECOMMENDED, "memory") else {}
     arenas = ARENAS_OF.get((cell.framework, cell.workload), ONE_ARENA)
-    chosen = {ARENAS: arenas} if cell.tuning in (*KNOWN, "arenas") else {}
+    chosen = {ARENAS: arenas} if cell.tuning in (*RECOMMENDED, "arenas") else {}
     loaded = {"LD_PRELOAD": TCMALLOC} if cell.tuning == "tcmalloc" else {}
     return kept | chosen | loaded | (HUGE_PAGES if cell.tuning == "hugepages" else {})
 

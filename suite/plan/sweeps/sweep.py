@@ -101,13 +101,18 @@ def name(base: str, axes: Axes) -> str:
 def describe_axes(axes: Axes) -> str:
     """The axes and their values as text, such as ``precision fp32,bf16 loader w2``."""
     return " ".join(
-        f"{axis} {','.join(spell_value(axis, value) for value in axes[axis])}" for axis in AXES if axis in axes
+        f"{axis} {','.join(_spell_first(axis, value) for value in axes[axis])}" for axis in AXES if axis in axes
     )
 
 
 def spell_value(axis: str, value: Any) -> str:
     """A value as the command line takes it."""
     return SETTINGS[axis].spell(value)
+
+
+def _spell_first(axis: str, value: Any) -> str:
+    """A value in what a run must share with its journal, by the first name that it had."""
+    return str(SETTINGS[axis].first_name(spell_value(axis, value)))
 
 
 def _select(cells: Iterable[Cell], axis: str, value: str) -> list[Cell]:
@@ -166,7 +171,7 @@ def _frameworks_of_releases(axes: Axes) -> tuple[str, ...]:
 
 
 def _label(axis: str, value: Any) -> str:
-    return SETTINGS[axis].short.format(spell_value(axis, value)).replace(" ", "-").replace("=", "-")
+    return SETTINGS[axis].short.format(_spell_first(axis, value)).replace(" ", "-").replace("=", "-")
 
 
 def _is_written(cell: Cell) -> bool:

@@ -48,8 +48,8 @@ def _formula(case: Case, x: Array, layer: Layer | None, pools: dict[str, Functio
     def computed(rows: Any, **ways: Any) -> Array | None:
         y = ways["activation"](x[rows] + ways["bias"])
         if ways["residual"] is not None:
-            y = ways["activation of the sum"](y + ways["residual"][rows])
-        elif ways["activation of the sum"] is not ACTIVATIONS[OF_SUMS[0]]:
+            y = ways["activation of the sum"](ways["product for sum"](y, ways["residual"][rows]))
+        elif ways["activation of the sum"] is not ACTIVATIONS[OF_SUMS[0]] or ways["product for sum"] is not np.add:
             return None  # it is the other activation
         return np.asarray(ways["pooling"](y))
 
@@ -60,6 +60,7 @@ def _formula(case: Case, x: Array, layer: Layer | None, pools: dict[str, Functio
             "residual": added,
             "bias": {"the bias once": 0.0} | ({} if bias is None else {"the bias twice": bias, "no bias": -bias}),
             "activation of the sum": {name: ACTIVATIONS[name] for name in OF_SUMS},
+            "product for sum": {"the sum of both": np.add, "the product of both": np.multiply},
         },
         computed,
         most=3,

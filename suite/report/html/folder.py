@@ -19,11 +19,9 @@ from suite.analysis.statistics.accuracy import AccuracyComparison, epochs
 from suite.record import bundle as bundles
 from suite.record.scratch import OWNED, scratch
 from suite.record.text import clean
-from suite.report import plots
 from suite.report.format.text import no_formula
 from suite.report.format.view import View
-from suite.report.html.document import GENERATOR
-from suite.report.html.page import Link, report
+from suite.report.html.links import GENERATOR, Link
 from suite.report.html.stored import Standings, SummaryError, read
 from suite.report.html.summary import standings, summary
 from suite.report.screen import markdown
@@ -68,6 +66,9 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
 
     ``extras`` are those of `EXTRAS` to write. Without them the folder is small enough for git.
     """
+    from suite.report import plots  # here, since they and the page take a second to load
+    from suite.report.html.page import report
+
     notes = []
     loaded, tables, learned = compared.loaded, compared.tables, compared.learned
     with stage_files(folder) as staging:
@@ -92,7 +93,7 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
                 notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
         written = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))
         links = () if compared.one_file else _links(folder, written, compared)
-        drawings = plots.draw(tables, learned, staging, ["png", *(["svg"] if "svg" in extras else [])])
+        drawings = plots.draw(tables, learned, staging, [each for each in extras if each in plots.FORMATS])
         conclusion = answer(tables, learned)
         page = report(
             tables,
@@ -226,7 +227,7 @@ def stage_files(folder: Path, ours: bool = False) -> Iterator[Path]:
         files = [path for path in staging.iterdir() if path.name != OWNED]
         existing = sorted(path.name for path in files if (folder / path.name).exists())
         if existing and not ours:
-            raise FileExistsError(EEXIST, f"{folder / existing[0]} was not written by suite.compare and is left alone")
+            raise FileExistsError(EEXIST, f"{folder / existing[0]} was not written by the suite and is left alone")
         for path in sorted(files, key=lambda each: (each.name == SUMMARY, each.name)):
             path.replace(folder / path.name)
 

@@ -56,7 +56,7 @@ def check(site: Path, folder: Path) -> None:
         if page.is_dir():
             raise LoadError(f"{page} is a folder, where a page goes: rename it, its report stays readable")
         if page.is_file() and MARK not in page.read_text(encoding="utf-8", errors="replace")[:2000]:
-            raise LoadError(f"{page} was not made by suite.compare and is left alone: publish into another folder")
+            raise LoadError(f"{page} was not made by the suite and is left alone: publish into another folder")
 
 
 def publish(site: Path) -> list[str]:

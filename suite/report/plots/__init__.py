@@ -5,7 +5,7 @@ A function in `kinds` makes a chart of traces, which `style` draws. The same inp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,13 @@ from suite.report.plots.pens import STYLE
 from suite.report.plots.traces import Chart
 from suite.report.tables.frame import Table, excerpt
 
+#: The formats of files.
+FORMATS = ("png", "svg")
+
 #: Dots per inch: 1080 across a usual plot, as wide as a page shows it.
 DPI = 120
+#: The formats that `save` writes, by the ends of their files' names.
+SUFFIXES = (".png", ".svg")
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,12 @@ def draw(
     tables: Sequence[Table], learned: Sequence[AccuracyComparison], folder: Path, suffixes: Collection[str] = ("png",)
 ) -> list[Drawing]:
     """Draws every plot of these tables into the folder, in each of the formats."""
+    with use_style():
+        return [_draw(chart, kind, name, folder, suffixes) for kind, name, chart in find_charts(tables, learned)]
+
+
+def find_charts(tables: Sequence[Table], learned: Sequence[AccuracyComparison]) -> Iterator[tuple[Kind, str, Chart]]:
+    """Every plot of these tables that the records have data for: its kind, what it is of, and what is drawn."""
     subjects: list[tuple[str, str, tuple[Any, ...]]] = [(COMPARISON, "", (tables, learned))]
     names: list[str] = []
     parts: list[Any] = [*map(excerpt, tables), *learned]
@@ -50,13 +61,10 @@ def draw(
         number = names.count(names[-1])  # of a repeated name
         if any(row.ok for row in each.group.rows):
             subjects.append((of, f"{names[-1]}-v{number}" if number > 1 else names[-1], (each,)))
-    with use_style():
-        return [
-            _draw(chart, kind, name, folder, suffixes)
-            for of, name, subject in subjects
-            for kind in find_kinds(of)
-            if (chart := kind.chart(*subject))
-        ]
+    for of, name, subject in subjects:
+        for kind in find_kinds(of):
+            if chart := kind.chart(*subject):
+                yield kind, name, chart
 
 
 def _draw(chart: Chart, kind: Kind, name: str, folder: Path, suffixes: Iterable[str]) -> Drawing:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
+from suite.analysis.rows.axes import BETWEEN_RUNS
 from suite.analysis.rows.blocks import UNSOUND_RELEASE, release_of, unsound, why_untested
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import DASH, NONE, listing
-from suite.analysis.statistics.inference import LEAST
 from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
+from suite.analysis.statistics.ratios import least_between
 from suite.analysis.statistics.sequential import is_sequential, launches_needed
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import METRICS, Metric, first_gpu, monitor_metrics, number
@@ -132,8 +133,8 @@ def legend(tables: Sequence[Table]) -> str:
     base = f"the same framework and settings with the {SETTING_NAMES.get(group.by, group.by)} named under the table"
     if group.by == "framework":
         base = f"{tables[0].baseline} with the same settings (except the compile mode)"
-    elif group.by == "machine":
-        base = "the same cell on the machine named under the table"
+    elif group.by in BETWEEN_RUNS:
+        base = f"the same cell {'in' if group.by == 'run' else 'on'} the {group.by} named under the table"
     return (
         "*, bold: significantly the best of its column among rows of one precision and batch size; ties are "
         "marked too. n: launches (1/3: 1 of 3 succeeded). "
@@ -180,6 +181,8 @@ def _base(table: Table) -> Iterator[str]:
         yield f"{group.data_words}: the speed of the steps is real, the losses and accuracies mean nothing."
     if group.by == "machine":
         yield f"Ratios are to the same cell on {table.baseline or 'a machine that was not recorded'}."
+    elif group.by == "run":
+        yield f"Ratios are to the same cell of run {table.baseline}{_source(table)}."
     elif group.by != "framework":
         same = ", with the same effective batch" if group.by == "accumulate" else ""
         yield f"Ratios are within each framework, to {SETTING_NAMES.get(group.by, group.by)} {table.baseline}{same}."
@@ -192,8 +195,15 @@ def _base(table: Table) -> Iterator[str]:
     if group.across:
         yield (
             "Runs share no blocks. Ratios between runs are ratios of medians; their bounds are the extremes over all "
-            f"pairs of launches. With {LEAST} launches of each or more, Welch's t-test on the logarithms is used."
+            f"pairs of launches. With {least_between(group)} launches of each or more, Welch's t-test on the "
+            "logarithms is used."
         )
+
+
+def _source(table: Table) -> str:
+    """Returns the file of the run that ratios are to."""
+    sources = (each.source for row in table.group.rows if table.base.holds(row) for each in row.launches)
+    return f" ({source})" if (source := next(sources, "")) else ""
 
 
 def _tests(table: Table, launched: str) -> list[str]:
@@ -208,13 +218,17 @@ def _tests(table: Table, launched: str) -> list[str]:
     used = ["Welch's t-test on the logarithms"] if group.across else [each for each in kinds if kinds[each] in there]
     how = " in runs that stop when decided, and in the others a ".join(used)
     tests = {cell.ratio.tests for cell in table.cells if cell.ratio.verdict}
-    corrected = f"the {counts(tests, 'comparison')} of {'the table' if group.across else 'its run'}"
+    corrected = f"the {counts(tests, 'comparison')} of {_family(group)}"
     undecided = ((row, needed) for row in group.rows if (needed := table.ratios[row.key].blocks_to_decide))
     return [
         f"Test: {how}, Holm's correction over {corrected}, margin {table.margin:.1%}, {launched}.",
         _control(table),
         *(f"Undecided: {group.label(row)}. About {needed} launches would decide it." for row, needed in undecided),
     ]
+
+
+def _family(group: Group) -> str:
+    return "both runs" if group.by == "run" else "the table" if group.across else "its run"
 
 
 def _control(table: Table) -> str:
