@@ -9,7 +9,7 @@ from pathlib import Path
 from suite.analysis.options import MARGIN_OPTION, PRICE_HOUR, PRICE_KWH, STORAGE_FOLDER
 from suite.catalog.settings import SETTINGS
 from suite.plan.command import common
-from suite.plan.command.common import action, command, list_of, one_of, option
+from suite.plan.command.common import command, list_of, of_axis, one_of, option
 from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, SHARE, SHARE_TRAINED
 from suite.plan.space import ALL, DEFAULTS
@@ -61,8 +61,7 @@ OPTIONS = (
     option("--search", metavar="LIST",
            help="axes to search over the machine's own values, which --help lists: "
            f"{', '.join(DEFAULTS[False])}, {ALL}; an axis that no option names stays as usual"),
-    *(option(f"--{axis}", metavar="LIST", help=SETTINGS[axis].help.partition(" (default:")[0], action=action(axis))
-      for axis in AXES),
+    *(of_axis(axis, SETTINGS[axis].help.partition(" (default:")[0]) for axis in AXES),
     "how to measure",
     common.MIN_WINDOW, common.MAX_TIME, common.EPOCHS, common.MEMORY_LIMIT, common.SEED, common.DATA, common.DATA_DIR,
     common.DEVICE, common.GPU, *engine_options(), common.TRUSTED_NETWORK,

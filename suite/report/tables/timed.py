@@ -56,7 +56,8 @@ def view(table: Table) -> View:
 
 def title(group: Group) -> str:
     """Returns the title of a table, in one line."""
-    return f"{group.workload}, size {group.size}, {group.data_words}: {group.constant}"
+    size = "" if group.is_of_script else f"size {group.size}, "
+    return f"{group.workload}, {size}{group.data_words}: {group.constant}"
 
 
 def _columns(table: Table, notes: Notes) -> list[Column]:
