@@ -30,12 +30,12 @@ def written(held: Sequence[Record], folder: Path, suffixes: Sequence[str] = ()) 
 
 
 def test_each_plot_is_written_as_png_and_svg(tmp_path: Path) -> None:
-    names = written(mixed(), tmp_path, ("png", "svg"))
-    kinds = ("throughput", "speed-up", "batch", "phases", "step-times", "first-step", "break-even")
+    names = written(records.launches(n=1), tmp_path, ("png", "svg"))
+    kinds = ("throughput", "phases", "step-times", "first-step")
     assert names == [f"{kind}-cifar100_cnn-full" for kind in kinds]
     sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
     assert sizes.keys() == {f"{name}.{suffix}" for name in ("hero", *names) for suffix in ("png", "svg")}
-    assert min(sizes.values()) > 5_000
+    assert min(sizes.values()) > 3_000
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])

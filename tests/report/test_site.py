@@ -6,7 +6,6 @@ import json
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from test_page import Page
@@ -117,7 +116,9 @@ def test_a_report_from_before_there_were_summaries_is_not_overwritten(
     assert len(links(index(site))) == 2, "the same run takes its folder again"
 
 
-def test_the_default_output_folder_keeps_another_run_s_report_too(tmp_path: Path, monkeypatch: Any) -> None:
+def test_the_default_output_folder_keeps_another_run_s_report_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for machine in ("run-a", "run-b"):
         assert main([saved(tmp_path / machine, "0001_a", records.launches(n=1, run=machine), machine)]) == 0
@@ -127,7 +128,7 @@ def test_the_default_output_folder_keeps_another_run_s_report_too(tmp_path: Path
 
 
 def test_a_run_of_one_s_own_moves_to_the_published_ones_and_replaces_none(
-    tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     own = records.save(SAVED / "m" / "0001_a.json", records.launches(n=1))
