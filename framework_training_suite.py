@@ -85,7 +85,8 @@ def entry(then: str = "") -> Callable[[Callable[Arguments, int]], Callable[Argum
             except (CommandError, OSError) as problem:
                 from suite.record.text import clean
 
-                status = _say(name, spelled(clean(problem, 1000)))
+                said = f"{problem.filename}: {problem.strerror}" if getattr(problem, "filename", None) else problem
+                status = _say(name, spelled(clean(said, 1000)))
             finally:
                 restore()
                 error = _flush(outputs)

@@ -56,7 +56,7 @@ COPIES = {
 PAGES = {path: f"{name}.md" for name, path in COPIES.items()} | {"README.md": "index.md"}
 
 FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
-FIGURE = re.compile(r"[\d.,]+ \([\d.,\W]+\)|(same|undecided) \(\S+\)|\w+ \d/\d")
+FIGURE = re.compile(r"[\d.,]+ \([\d.,\W]+\)|(same|undecided) \(\S+\)|\w+ \d/\d|[\d.,]+<br>.*", re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
 

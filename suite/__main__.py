@@ -20,6 +20,7 @@ COMMANDS = {
     "submit": ("suite.submit", "make one file of a run for others, with nothing personal in it"),
     "verify": ("suite.verify", "check such a file by numbered rules"),
     "tune": ("suite.tune", "search for the best setting, with few launches and a known risk"),
+    "script": ("suite.script", "measure a training script of your own, and what makes it faster"),
     "profile": ("suite.profile", "profile one cell: where the time of its step goes, and a trace"),
     "export": ("suite.export", "send runs to MLflow, TensorBoard, W&B or Prometheus"),
     "releases": ("suite.releases", "list, build and remove releases of a framework, to measure one against another"),
@@ -43,6 +44,8 @@ first steps:
 def main() -> int:
     """Run the command that the first argument names, with the other arguments; without one, list the commands."""
     name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if name == "help" and sys.argv[2:]:
+        name, sys.argv = sys.argv[2], [sys.argv[0], sys.argv[2], "--help"]
     if name in ("-h", "--help", "help"):
         return show()
     if name in ("-V", "--version", "version"):

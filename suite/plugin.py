@@ -46,8 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the suite's options, let ``--benchmark-save`` stand without a name, and save in the folder of own runs."""
     if not __debug__:
         raise pytest.UsageError("PYTHONOPTIMIZE takes out the checks that tests and the suite rely on; unset it")
-    benchmark = parser.getgroup("benchmark")
-    original = benchmark.addoption
+    original = (benchmark := parser.getgroup("benchmark")).addoption
 
     def addoption(*names: str, **attributes: Any) -> None:
         if "--benchmark-save" in names:
@@ -244,7 +243,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     if _LAUNCHES not in config.stash:
         return (yield)
     run = config.stash.get(_RUN, None)
-    if session.exitstatus == pytest.ExitCode.OK and not config.option.collectonly and _why_unmeasured(config):
+    measured = run and any(record.outcome.ok for record in run.records)
+    if session.exitstatus == pytest.ExitCode.OK and not config.option.collectonly and not measured:
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
     benchmarks = getattr(config, "_benchmarksession", None)  # has no public name
     from suite.session import storage
@@ -267,33 +267,31 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """The comparison in short, and what to do next."""
-    write = terminalreporter.write_line
-    if (reason := _why_unmeasured(config)) and not config.option.collectonly:
-        write(f"nothing was measured: {reason}")
-    run = config.stash.get(_RUN, None)
-    if not run or not run.done:
-        return
-    if any(record.outcome.ok for record in run.records):
+    """The comparison in short, what to do next, and what was not measured."""
+    write, run = terminalreporter.write_line, config.stash.get(_RUN, None)
+    if run and any(record.outcome.ok for record in run.records):
         from suite.report.screen.short import short  # pandas and SciPy, which no other session needs
 
         terminalreporter.section("comparison")
         write(short(run.records, str(run.info["id"]), shutil.get_terminal_size((WIDTH, 0)).columns))
-    from suite.session.opening import advice, taken
+    if run and run.done:
+        from suite.session.opening import advice, taken
 
-    if line := advice(run, [*config.invocation_params.args, *taken(config)]):
-        write(line)
-    hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
-    write(f"Compare with: {typed(f'training-suite compare{hint}')}")
+        if line := advice(run, [*config.invocation_params.args, *taken(config)]):
+            write(line)
+        hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
+        write(f"Compare with: {typed(f'training-suite compare{hint}')}")
+    if (reason := _why_unmeasured(config)) and not config.option.collectonly:
+        write(reason)
 
 
 def _why_unmeasured(config: pytest.Config) -> str:
-    """Why a session that was to launch something measured nothing; empty where it measured or had nothing to do."""
+    """What a session that was to launch something did not measure, and why; empty where it measured all."""
     if _LAUNCHES not in config.stash:
         return ""
-    from suite.session.opening import why_nothing_measured
+    from suite.session.opening import say_unmeasured
 
-    return why_nothing_measured(config.stash.get(_RUN, None))
+    return say_unmeasured(config.stash.get(_RUN, None))
 
 
 _LAUNCHES = pytest.StashKey[order.Launches]()

@@ -107,7 +107,10 @@ FLOORS = {
     "report": ("format", "tables", "text", "plots", "screen", "html"),
     "worker": ("distributed", "launch", "evidence"),
 }  # fmt: skip
-COMMANDS = {"compare", "reproduce", "doctor", "profile", "tune", "checks", "prove", "new", "bisect", "submit", "verify"}
+COMMANDS = {
+    *("run", "compare", "list", "plot", "reproduce", "doctor", "profile", "tune", "checks", "prove", "new", "bisect"),
+    *("submit", "verify"),
+}
 LOOSE = {"__init__.py", "__main__.py", "plugin.py", "test_training.py"}
 
 

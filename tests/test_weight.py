@@ -69,7 +69,8 @@ def launches(gpu: bool) -> list[Record]:
     return made
 
 
-@pytest.mark.parametrize("gpu", [pytest.param(False, marks=pytest.mark.slow), True], ids=["cpu", "gpu"])
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu", [False, True], ids=["cpu", "gpu"])
 def test_a_published_run_of_96_launches_takes_less_than_600_kb_in_git(gpu: bool, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "machine" / "0001_a.json"
     run.parent.mkdir(parents=True)

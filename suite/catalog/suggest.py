@@ -12,7 +12,9 @@ PART_LEAST = 3
 #: What others call it.
 ALSO_CALLED = {
     "gpu": "cuda", "tf": "tensorflow", "single": "fp32", "float32": "fp32", "tensorfloat32": "tf32", "half": "fp16",
-    "float16": "fp16", "bfloat16": "bf16", "double": "fp64", "float64": "fp64",
+    "float16": "fp16", "bfloat16": "bf16", "double": "fp64", "float64": "fp64", "amp": "bf16",
+    "benchmark": "run", "bench": "run", "measure": "run", "start": "run", "train": "run", "report": "compare",
+    "show": "compare", "results": "list", "ls": "list", "runs": "list", "env": "doctor", "info": "doctor",
 }  # fmt: skip
 
 
@@ -30,9 +32,11 @@ OPTIONS = {
     "--export-csv": "--output DIR", "--html": "--format html", "--output-dir": "--output", "--outdir": "--output",
     "--out": "--output", "-o": "--output", "--group-by": "--by", "--sort": "--by", "--reference": "--baseline",
     "--threshold": "--fail-if slower=5%", "--fail": "--fail-if slower=5%", "--compile-mode": "--compile",
+    "--trials": "--budget", "--quick": "--matrix smoke", "--smoke": "--matrix smoke", "--install": "--build",
+    "-v": "--verbose",
 }  # fmt: skip
 #: The command that has an option of these words where the one that was typed has not; otherwise it is ``run``.
-HOMES = dict.fromkeys(("--format", "--output", "--by", "--baseline", "--fail-if"), "compare")
+HOMES = dict.fromkeys(("--format", "--output", "--by", "--baseline", "--fail-if", "--verbose"), "compare")
 
 
 def unknown_option(arguments: Sequence[str], strange: Iterable[str], names: Iterable[str], prog: str) -> str:
@@ -77,7 +81,7 @@ def nearest(value: str, choices: Iterable[str]) -> str:
     if (meant := ALSO_CALLED.get(word)) in spelled:
         return meant
     parts = [choice for plain, choice in spelled.items() if len(word) >= PART_LEAST and word in plain]
-    close = get_close_matches(word, spelled, n=1)
+    close = get_close_matches(word, spelled, n=1, cutoff=0.6 if len(word) > PART_LEAST else 0.7)  # tpu is no cpu
     return spelled[close[0]] if close else parts[-1] if parts else ""
 
 

@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from suite.analysis.records.load import REPORT, Launch, LoadError, find, load
+from suite.analysis.records.load import REPORT, Launch, Loaded, LoadError, find, load
 from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.metrics import Prices
@@ -46,29 +46,15 @@ def _compare(options: Namespace) -> int:
             loaded = load(paths)
             describe("comparing the launches")
             speed_changes = changes(loaded.launches, options.margin) if options.fail_if is not None else None
-            options.by, options.baseline = _axis(options, loaded.launches)
-            groups = group(loaded.launches, options.by, options.across_machines or options.by == "run")
-        _check_base(groups, options.by, options.baseline)
+            groups = group_launches(loaded, options)
         folder = _place(options, paths, {launch.run for launch in loaded.launches})
         # What stands in the default place may be published: asking again, perhaps otherwise, changes none of it.
         stands = not (options.output or options.publish) and is_written(folder)
     except (LoadError, OSError) as error:
         print(f"training-suite compare: {clean(error, 1000)}", file=sys.stderr)
         return 2
-    prices = Prices(options.price_hour, options.price_kwh)
-    framework = options.baseline if options.by == "framework" else FRAMEWORKS[0]
     with waiting("comparing the launches"):
-        timed = [each for each in groups if not trains_to_the_end(each)]
-        compared = Compared(
-            loaded,
-            [table(each, options.baseline, prices, options.margin) for each in timed],
-            [compare_accuracies(each, framework) for each in groups if trains_to_the_end(each)],
-            [path.name for path in paths],
-            options.one_file,
-            published=bool(options.publish),
-            paths=paths,
-            checked=checked[0] if len(paths) == len(checked) == 1 else "",
-        )
+        compared = make(loaded, groups, options, paths, checked[0] if len(paths) == len(checked) == 1 else "")
     if options.format != "html":  # which shows its plots; anything else is said before they are drawn
         show(compared, [*notes, *loaded.notes], options, folder, stands)
         sys.stdout.flush()
@@ -86,6 +72,36 @@ def _compare(options: Namespace) -> int:
     for line in said:
         print(line, file=sys.stderr)
     return _regressions(*speed_changes, options.fail_if) if speed_changes else 0
+
+
+def group_launches(loaded: Loaded, options: Namespace) -> list[Group]:
+    """Returns the groups that are compared along the axis that is asked for, which the options then name.
+
+    Raises `LoadError` where there is nothing to compare.
+    """
+    options.by, options.baseline = _axis(options, loaded.launches)
+    groups = group(loaded.launches, options.by, options.across_machines or options.by == "run")
+    _check_base(groups, options.by, options.baseline)
+    return groups
+
+
+def make(
+    loaded: Loaded, groups: Sequence[Group], options: Namespace, paths: Sequence[Path], checked: str = ""
+) -> Compared:
+    """Returns the tables of these groups."""
+    prices = Prices(options.price_hour, options.price_kwh, clean(options.currency, 20))
+    framework = options.baseline if options.by == "framework" else FRAMEWORKS[0]
+    timed = [each for each in groups if not trains_to_the_end(each)]
+    return Compared(
+        loaded,
+        [table(each, options.baseline, prices, options.margin) for each in timed],
+        [compare_accuracies(each, framework) for each in groups if trains_to_the_end(each)],
+        [path.name for path in paths],
+        options.one_file,
+        published=bool(options.publish),
+        paths=paths,
+        checked=checked,
+    )
 
 
 def _is_bundle(path: Path) -> bool:
@@ -169,7 +185,7 @@ def _write(folder: Path, compared: Compared, options: Namespace, stands: bool) -
         return [], ""
     with tempfile.TemporaryDirectory() as elsewhere:
         place = Path(elsewhere) if stands else folder
-        notes = write(place, compared, options.extra)
+        notes = write(place, compared, options.extra, options.style)
         if options.publish:
             from suite.report.html.site import publish
 

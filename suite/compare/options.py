@@ -6,7 +6,18 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.analysis.options import EXTRAS, MARGIN_OPTION, PRICE_HOUR, PRICE_KWH, RUNS, STORAGE_FOLDER, threshold
+from suite.analysis.options import (
+    ASKED,
+    CURRENCY,
+    EXTRAS,
+    MARGIN_OPTION,
+    PRICE_HOUR,
+    PRICE_KWH,
+    RUNS,
+    STORAGE_FOLDER,
+    STYLE,
+    threshold,
+)
 from suite.analysis.rows.axes import AXES, BETWEEN_RUNS
 from suite.catalog.suggest import unknown
 from suite.plan.cell import FRAMEWORKS
@@ -92,7 +103,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="exit with status 1 if a cell of the second run is significantly slower than in the first by more than "
         "this; with status 3 if no cell could be tested",
     )  # fmt: skip
-    add(parser.add_argument, PRICE_HOUR, PRICE_KWH)
+    add(parser.add_argument, PRICE_HOUR, PRICE_KWH, CURRENCY)
     options = parser.parse_args(arguments)
     if options.by == "machine" and not options.across_machines:
         parser.error("--by machine needs --across-machines, because numbers of different machines are not comparable")
@@ -124,13 +135,14 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--extra", type=_extras, metavar="FILES",
-        help="also write png, svg (the plots), parquet (the launches), several (with a comma), or none; default: all "
-        "with --output, otherwise none, because results/ and sites are kept in git",
+        help="also write png, svg, pdf (the plots), parquet (the launches), several (with a comma), or none; "
+        "default: all but pdf with --output, otherwise none, because results/ and sites are kept in git",
     )  # fmt: skip
+    add(parser.add_argument, STYLE)
 
 
 def _extras(text: str) -> tuple[str, ...]:
     names = () if text == "none" else tuple(text.split(","))
-    if others := set(names) - {*EXTRAS}:
-        raise argparse.ArgumentTypeError(f"{min(others)!r} is not one of: {', '.join(EXTRAS)}, none")
+    if others := set(names) - {*ASKED}:
+        raise argparse.ArgumentTypeError(f"{min(others)!r} is not one of: {', '.join(ASKED)}, none")
     return names

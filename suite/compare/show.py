@@ -18,9 +18,8 @@ from suite.report.screen.comparison import to_json
 from suite.report.screen.short import screen, wrap
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table
-from suite.report.tables.timed import legend
+from suite.report.tables.legend import legend
 from suite.report.text import missing
-from suite.report.text.answer import answer
 from suite.report.text.why import explain_sides, is_profiled, no_profile
 
 #: The screen where there is no terminal: a pipe gets the same on every machine.
@@ -62,13 +61,13 @@ def _sources(compared: Compared) -> str:
 
 def _answer(compared: Compared) -> list[str]:
     """Returns the sentences of the answer, then the machine."""
-    findings = answer(compared.tables, compared.learned)
+    findings = compared.answer
     return [*findings.sentences, f"Measured on: {findings.machine or 'a machine that was not recorded'}."]
 
 
 def _screen(terminal: Terminal, compared: Compared, notes: Sequence[str], report: str) -> None:
     width = terminal.width if terminal.is_terminal else WIDTH
-    findings = answer(compared.tables, compared.learned)
+    findings = compared.answer
     launches = count(len(compared.loaded.launches), "launch")
     first = f"{_sources(compared)}: {launches}{f' on {findings.machine}' if findings.machine else ''}"
     bounds = "In parentheses: 95 % intervals. " * findings.has_bounds

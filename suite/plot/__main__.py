@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from framework_training_suite import CommandError
-from suite.analysis.options import STORAGE_FOLDER
+from suite.analysis.options import STORAGE_FOLDER, STYLE
 from suite.catalog.suggest import unknown
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.command.common import command, option
@@ -16,7 +16,7 @@ EPILOG = """\
 examples:
   training-suite plot 0003                                   which plots there are of this run
   training-suite plot 0003 throughput                        throughput.png here
-  training-suite plot 0003 throughput --output figure.svg    as SVG, for a paper
+  training-suite plot 0003 throughput --output figure.pdf    as PDF or SVG, for a paper
 
 Of several workloads each has a file of its own, with its name at the end. `training-suite compare RUN --output DIR`
 draws all plots.
@@ -30,7 +30,7 @@ exit status: 0; 2 for wrong usage, or where the run has no such plot; 130 if int
     option("run", metavar="RUN", help="a file, a folder, or the number or name of a saved run"),
     option("kind", metavar="KIND", nargs="?", help="the plot; without it, those that there are of this run"),
     option("--output", type=Path, metavar="FILE", help="where to draw it (default: KIND.png)"),
-    STORAGE_FOLDER,
+    STYLE, STORAGE_FOLDER,
 )  # fmt: skip
 def main(options: argparse.Namespace) -> int:
     """Draw the plot, or list the plots."""
@@ -56,7 +56,7 @@ def main(options: argparse.Namespace) -> int:
     chosen = [(name, chart) for kind, name, chart in drawn if kind.name == options.kind]
     for name, chart in chosen:
         file = place if len(chosen) == 1 else place.with_stem(f"{place.stem}-{name}")
-        save(chart, file)
+        save(chart, file, options.style)
         print(file)
     return 0
 

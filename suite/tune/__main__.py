@@ -9,10 +9,10 @@ from pathlib import Path
 from suite.analysis.options import MARGIN_OPTION, PRICE_HOUR, PRICE_KWH, STORAGE_FOLDER
 from suite.catalog.settings import SETTINGS
 from suite.plan.command import common
-from suite.plan.command.common import action, command, list_of, one_of, option
+from suite.plan.command.common import command, list_of, of_axis, one_of, option
 from suite.plan.measuring import LEAST_TESTED
 from suite.plan.objective import KINDS, SHARE, SHARE_TRAINED
-from suite.plan.space import ALL, DEFAULTS
+from suite.plan.space import ALL, DEFAULTS, UPWARD
 from suite.plan.sweeps.sweep import AXES
 from suite.session.engines import options as engine_options
 
@@ -25,6 +25,7 @@ examples:
   training-suite tune --workload cifar100_cnn --objective joules/sample --within memory=8GiB --precision fp32,tf32,bf16
   training-suite tune --workload imdb_lstm --objective seconds-to-accuracy=.86
   training-suite tune --workload imdb_lstm --objective samples/s,memory      the Pareto front of two objectives
+  training-suite tune --workload imdb_lstm --framework pytorch --batch up     the best batch
   training-suite tune --matrix sweep.toml                                    the axes from a file
   training-suite tune --resume                                               continue the last search
 
@@ -32,6 +33,8 @@ Give an axis one value to fix it, or a list (a,b) to search it. --search precisi
 machine's own values, --search all over all of these; every other axis stays as usual:
   on a CPU   {cpu}
   on a GPU   {gpu}
+--batch up tries {up} from the smallest up, in each framework until two in a row are no faster or one
+does not fit, and then searches among those tried.
 Precisions that a framework does not support on this machine are left out before the first launch, with the reason.
 
 How it searches: the cells of a workload, of all frameworks, race in blocks. A block is one launch of every cell that is
@@ -61,8 +64,7 @@ OPTIONS = (
     option("--search", metavar="LIST",
            help="axes to search over the machine's own values, which --help lists: "
            f"{', '.join(DEFAULTS[False])}, {ALL}; an axis that no option names stays as usual"),
-    *(option(f"--{axis}", metavar="LIST", help=SETTINGS[axis].help.partition(" (default:")[0], action=action(axis))
-      for axis in AXES),
+    *(of_axis(axis, SETTINGS[axis].help.partition(" (default:")[0]) for axis in AXES),
     "how to measure",
     common.MIN_WINDOW, common.MAX_TIME, common.EPOCHS, common.MEMORY_LIMIT, common.SEED, common.DATA, common.DATA_DIR,
     common.DEVICE, common.GPU, *engine_options(), common.TRUSTED_NETWORK,
@@ -78,7 +80,7 @@ USUAL = {device: " ".join(f"--{axis} {text}" for axis, text in DEFAULTS[device =
 
 @command(
     "suite.tune", "Searches for the best setting: few launches, and a known risk of being wrong.",
-    EPILOG.format(**USUAL), *OPTIONS, then="nothing was launched",
+    EPILOG.format(**USUAL, up=f"{UPWARD[:8]}, ..., {UPWARD[-4:]}"), *OPTIONS, then="nothing was launched",
 )  # fmt: skip
 def main(options: argparse.Namespace) -> int:
     """Search, save the launches, and print the answer."""

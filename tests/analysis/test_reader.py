@@ -170,12 +170,11 @@ def peak_bytes(of: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("form", ["json", "jsonl"])
-def test_a_large_file_does_not_stay_in_memory(form: str, tmp_path: Path) -> None:
+def test_a_large_file_does_not_stay_in_memory(tmp_path: Path) -> None:
     names = {f"metric_{number}": [1.5] * 600 for number in range(20)}
     shown = {"gpus": [{"timeline": {"at_s": [0.1 * at for at in range(600)], "values": names}}]}
-    held = [replace(records.record("jax", launch), metrics=shown) for launch in range(40)]
-    path = (records.journal if form == "jsonl" else records.save)(tmp_path / f"a.{form}", held)
+    held = [replace(records.record("jax", launch), metrics=shown) for launch in range(10)]
+    path = records.save(tmp_path / "a.json", held)
     whole = peak_bytes(lambda: [json.loads(line) for line in path.read_text().splitlines()])
     assert peak_bytes(lambda: load.load([path])) < whole / 3
 

@@ -167,17 +167,6 @@ def test_a_framework_that_does_not_answer_is_not_waited_for(capsys: pytest.Captu
     assert told.err.startswith("asking pytorch, tensorflow, jax, up to 0.5 s each\n")
 
 
-@pytest.mark.usefixtures("silent")
-def test_what_is_waited_for_is_told_again_and_again(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(probes, "REMIND_EVERY_S", 0.2)
-    command.main(["--json", "--wait", "1"])
-    told = capsys.readouterr()
-    assert "pytorch, tensorflow, jax: no answer yet after 0." in told.err
-    assert json.loads(told.out)["frameworks"]["jax"]["lack"] == "no answer"
-
-
 def test_a_framework_that_is_not_installed_is_no_silent_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -260,6 +249,7 @@ def test_findings_are_shown_whole_in_a_pipe_with_rich_and_without_it(
 
 
 @needs_frameworks
+@pytest.mark.slow
 def test_the_command_says_what_this_machine_can_measure_and_leaves_out_nothing() -> None:
     # A machine that reads three frameworks from a cold disk, beside other work, may take longer than the usual wait.
     command = [sys.executable, "-m", "suite.doctor", "--json", "--wait", "100"]

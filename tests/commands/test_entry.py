@@ -14,11 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from framework_training_suite import called
 from suite.__main__ import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 #: Every command as a module of its own, and that which lists them.
-MODULES = sorted({module for module, _ in COMMANDS.values()} - {"pytest"})
+MODULES = sorted({module for module, _ in COMMANDS.values()})
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -37,12 +38,12 @@ def test_ctrl_c_is_one_line(module: str, monkeypatch: pytest.MonkeyPatch, capsys
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", interrupt)
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_known_args", interrupt)
     monkeypatch.setattr(sys, "argv", [module, "plain"])  # `suite.checks` takes a word first
     assert import_module(f"{module}.__main__").main() == 130
     told, line = capsys.readouterr()
     assert (told, line.count("\n")) == ("", 1)
-    assert line.startswith((f"{module}: interrupted", "suite.checks.plain: interrupted"))
+    assert line.startswith((f"{called(module)}: interrupted", "training-suite checks plain: interrupted"))
 
 
 def test_ctrl_c_while_a_command_is_imported_is_one_line(tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_a_full_disk_is_one_line(module: str) -> None:
     with Path("/dev/full").open("wb") as full:
         done = run(module, "--help", stdout=full.fileno())
     assert done.returncode == 2
-    assert done.stderr == f"{module}: its output cannot be written: No space left on device\n"
+    assert done.stderr == f"{called(module)}: its output cannot be written: No space left on device\n"
 
 
 @pytest.mark.parametrize("module", SOME)

@@ -39,12 +39,12 @@ MEASURED = (
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     folder = tmp_path / "kinds"
     folder.mkdir()
-    (folder / "launch_count.py").write_text(FAKE)
+    (folder / "imports.py").write_text(FAKE)
     kinds.find_kinds(kinds.TIMED)  # so that those of the suite are known already
     monkeypatch.setattr(kinds, "__path__", [*kinds.__path__, str(folder)])
     monkeypatch.setattr(kinds, "_KINDS", dict(kinds._KINDS))
-    yield "launch-count"
-    sys.modules.pop("suite.report.plots.kinds.launch_count", None)
+    yield "imports"
+    sys.modules.pop("suite.report.plots.kinds.imports", None)
 
 
 def test_a_plot_is_one_file(fake: str, tmp_path: Path) -> None:
@@ -53,12 +53,12 @@ def test_a_plot_is_one_file(fake: str, tmp_path: Path) -> None:
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert {f"{fake}-cifar100_cnn-full.png", f"{fake}-cifar100_cnn-full.svg"} <= written
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    (picture,) = [each for each in page.split("<figure") if "Bar chart of the number of launches" in each]
+    (picture,) = [each for each in page.split("<figure") if "Bar chart of the time to import the framework" in each]
     for words in (
-        "Bar: launches that ended well.",
-        "Launches of the CIFAR-100 CNN, by framework",
+        "Bar: median over launches.",
+        "Imports of the CIFAR-100 CNN, by framework",
         ">JAX<",
-        "launches</title>",
+        " s</title>",
     ):
         assert words in picture, words
     assert page.index("Bar chart of training throughput") < page.index(picture) < page.index("Box plot of"), "its place"

@@ -9,11 +9,8 @@ from __future__ import annotations
 import argparse
 import configparser
 import importlib
-import json
-import os
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -26,7 +23,7 @@ import pytest
 from suite.__main__ import COMMANDS
 from suite.compare.__main__ import main
 from tests.documents import PAGES, ROOT, Block, blocks, run_module
-from tests.sessions import Suite
+from tests.sessions import Suite, run_lines
 
 BLOCKS = list(blocks())
 SHELL = [block for block in BLOCKS if block.language == "sh" and not block.why]
@@ -43,16 +40,6 @@ RUN = ("training-suite run", "python -m suite run", "pytest suite")
 MEASURED = COMMANDS["run"][0]
 #: Pages that may spell a command otherwise than ``training-suite COMMAND``.
 SPELLINGS = {"docs/commands.md", "CHANGELOG.md"}
-
-#: Collects many command lines in one process, and prints the status and the last lines of each.
-COLLECT = """
-import contextlib, io, json, sys, warnings, pytest
-for line in json.load(sys.stdin):
-    told = io.StringIO()
-    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told), warnings.catch_warnings():
-        status = int(pytest.main(line))
-    print(json.dumps([status, told.getvalue()[-800:]]), flush=True)
-"""
 
 
 class ParsedError(Exception):
@@ -108,14 +95,7 @@ def test_lines_of_pytest_suite_select_cells(folder: Path, tmp_path: Path) -> Non
         kept = [word for word, before in zip(kept, ["", *kept], strict=False) if "--track" not in (word, before)]
         lines.append([*kept, "--collect-only", "-q", "-p", "no:cacheprovider", f"--journals={tmp_path}"])
     lines = [list(line) for line in dict.fromkeys(map(tuple, lines))]
-    command, read = [sys.executable, "-c", COLLECT], json.dumps(lines)
-    # As its reader types it, where these tests may run side by side.
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "JAX_"))}
-    done = subprocess.run(
-        command, cwd=ROOT, env=own, input=read, capture_output=True, text=True, check=False, timeout=300
-    )
-    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
-    assert len(answers) == len(lines), done.stderr
+    answers = run_lines(lines)
     assert not [(line, told) for line, (status, told) in zip(lines, answers, strict=True) if status]
 
 

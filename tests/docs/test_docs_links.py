@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite import __version__
-from tests.documents import PAGES, ROOT, anchors, blocks, links, prose
+from tests.documents import PAGES, ROOT, anchors, blocks, links
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -54,10 +54,3 @@ def test_the_contents_begin_with_the_command() -> None:
 
 def test_the_citation_names_this_version() -> None:
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
-
-
-def test_old_words_are_gone() -> None:
-    """The terms that were replaced by usual ones."""
-    old = re.compile(r"of compute\b(?!-)|in words:|the pieces|held back:|others' cores", re.IGNORECASE)
-    pages = [page for page in PAGES if page.name != "CHANGELOG.md"]
-    assert not {page.name: found for page in pages if (found := old.findall(prose(page)))}

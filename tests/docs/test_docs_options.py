@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,8 +19,8 @@ PAGE = ROOT / "docs" / "options.md"
 HEAD = """\
 # Options
 
-All options, made from `--help`: those of `run` with their first clause, those of other commands by name.
-[Settings](settings.md) explains the axes, [Commands](commands.md) the exit statuses.
+All options, by command; `--help` explains them (`training-suite run --help-all` all of that command).
+[Settings](settings.md) explains the axes: AXES. [Commands](commands.md) has the exit statuses.
 """
 #: The commands but `run`, in the order of the page.
 OTHERS = (
@@ -62,30 +61,18 @@ def names_of(parser: argparse.ArgumentParser) -> Iterator[str]:
             yield ", ".join(action.option_strings) or str(action.metavar or choices)
 
 
-def of_pytest(config: pytest.Config) -> Iterator[tuple[str, str]]:
+def names_of_run(config: pytest.Config) -> list[str]:
     """The suite's own options of ``training-suite run``."""
-    groups = (config._parser.getgroup(f"suite: {title}") for title in GROUPS)
-    for option in (option for group in groups for option in group.options):
-        attributes: Any = option.attrs()
-        choices = attributes.get("choices")
-        value = attributes.get("metavar") or ("{" + ",".join(choices) + "}" if choices else "")
-        yield f"{', '.join(option.names())} {value}".strip(), attributes.get("help", "")
-
-
-def listed(rows: Iterable[tuple[str, str]]) -> str:
-    def plain(text: str) -> str:
-        return re.sub(r"([|<>*_\[\]\\])", r"\\\1", " ".join(text.replace("%%", "%").split()))
-
-    brief = re.compile(r"[.;] .*?(?=$| \(default: [^()]*\)$)")  # all but the first clause and the default
-    return "".join(f"- `{name}`{f': {plain(brief.sub(str(), text))}' if text else ''}\n" for name, text in rows)
+    groups: list[Any] = [config._parser.getgroup(f"suite: {title}") for title in GROUPS]
+    return [", ".join(option.names()) for group in groups for option in group.options]
 
 
 def test_the_page_lists_all_options(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    every = list(of_pytest(pytestconfig))
-    axes = [name.split()[0] for name, _ in every if name.split()[0].removeprefix("--") in SWEPT]
-    run = listed(each for each in every if each[0].split()[0] not in axes)
-    parts = [HEAD, f"## training-suite run\n\nBesides these, all options of pytest and pytest-benchmark work.\n\n{run}"]
-    parts += [f"As for {AXES}: {', '.join(f'`{name}`' for name in axes)}.\n", "## Other commands\n"]
+    every = names_of_run(pytestconfig)
+    axes = [name for name in every if name.removeprefix("--") in SWEPT]
+    run = ", ".join(f"`{name}`" for name in every if name not in axes)
+    head = HEAD.replace("AXES", ", ".join(f"`{name}`" for name in axes))
+    parts = [head, f"- `training-suite run`: {run}, {AXES}; and all options of pytest and pytest-benchmark"]
     for command in OTHERS:
         names = list(names_of(parser_of(command, monkeypatch)))
         own = [f"`{name}`" for name in names if name not in axes or not {*axes} <= {*names}]

@@ -81,7 +81,7 @@ def test_the_command_selects_the_cells_and_settings_of_the_run(typed: str, older
     held = {key: value for key, value in saved.items() if key != "typed" or not older}
     line = command("run-a", held)
     assert line.startswith("training-suite run ")
-    assert line.endswith(" --resume=run-a --benchmark-save")
+    assert line.endswith(" --resume=run-a")
     again, resumed = parsed(line.removeprefix("training-suite run "))
     assert again == chosen
     assert {**resumed, "typed": saved["typed"]} == saved, "else the run would not be resumed"

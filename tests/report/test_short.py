@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from suite.analysis.rows.metrics import Prices
 from suite.record.parts.history import Epoch, TrainingHistory
-from suite.report.screen.short import ROWS_MOST, short
-from tests.records import HOSTILE, everything, failed, launches, mixed, record
+from suite.report.screen.short import ROWS_MOST, screen, short
+from suite.report.tables.frame import table
+from suite.report.text.answer import answer
+from tests.records import HOSTILE, everything, failed, launches, mixed, record, replace
+from tests.shown import grouped
 
 
 def told(held: list, columns: int = 120) -> list[str]:
@@ -19,7 +23,7 @@ def test_a_row_per_cell_with_its_ratio_and_below_it_the_answer() -> None:
     assert answer.startswith("CIFAR-100 CNN: TensorFlow ran fastest: 1.25x PyTorch, ")
     assert answer.endswith("(n = 3, not tested)")
     assert title.startswith("cifar100_cnn, size full, real data: run run-a, fp32")
-    assert header.split() == ["framework", "compile", "n", "samples/s", "to", "pytorch", "bottleneck"]
+    assert header.split() == ["framework", "compile", "n", "samples/s", "to", "pytorch", "memory", "MiB", "bottleneck"]
     assert torch.split()[:3] == ["pytorch", "eager", "3"]
     assert "1.00" in torch
     assert float(tensorflow.split()[5]) > 1 > float(jax.split()[5])
@@ -30,6 +34,27 @@ def test_from_six_launches_on_there_are_verdicts_and_no_caveat() -> None:
     assert "verdict" in lines[1].split()
     assert "slower" in lines[5].split()
     assert not any("not" in line and "tested" in line for line in lines)
+
+
+def told_of(held: list, prices: Prices = Prices()) -> str:  # noqa: B008 - frozen
+    made = table(grouped(held), "pytorch", prices)
+    return "\n".join(screen(answer([made]), [made], [], 120, more=""))
+
+
+def test_what_an_epoch_costs_is_on_the_screen_where_a_price_is_known() -> None:
+    held = launches(n=1)
+    assert "cost per epoch EUR" in " ".join(told_of(held, Prices(2.5, currency="EUR")).split())
+    assert "cost" not in told_of(held)
+
+
+def test_bottlenecks_are_on_the_screen_where_all_are_decided_or_they_were_asked_for() -> None:
+    lean = [
+        replace(each, phases={"train": each.phases["train"]} if each.launch else each.phases) for each in launches()
+    ]
+    assert "undecided" in {cell.bottleneck.kind for cell in table(grouped(lean)).cells}
+    assert "bottleneck" not in told_of(lean)
+    plan = {"phases": ["train", "compute", "input"], "chosen": True}
+    assert "bottleneck" in told_of([replace(each, run=each.run | {"plan": plan}) for each in lean])
 
 
 def test_what_failed_keeps_its_row() -> None:

@@ -48,12 +48,6 @@ def test_a_ratio_is_formed_within_blocks() -> None:
     assert only(drifting).frame["ratio_blocks"].tolist() == [3, 3]
 
 
-def test_the_baseline_can_be_another() -> None:
-    ratios = only(records.launches(n=1), "jax").frame
-    assert ratios["ratio"].tolist()[2] == 1.0
-    assert set(ratios["ratio_baseline"]) == {"cifar100_cnn-jax-fp32-b32-compile-tuned"}
-
-
 def test_the_usual_compile_mode_is_the_baseline_among_several() -> None:
     held = [*records.launches(["pytorch"], compile="compile"), *records.launches(["pytorch", "jax"])]
     assert set(only(held).frame["ratio_baseline"]) == {"cifar100_cnn-pytorch-fp32-b32-eager-tuned"}

@@ -142,7 +142,10 @@ def test_a_launch_that_crashed_is_tried_again_and_then_counts(suite: Suite) -> N
     assert crashed.status == 1
     run = crashed.journals[0].stem
     reason = "ended with exit status 5 and no result"
-    assert f"1 launch failed, the last by: {reason}. Once the cause is gone, try again with: pytest " in crashed.output
+    assert (
+        f"1 launch failed, the last by: {reason}. Once the cause is gone, try again with: training-suite run "
+        in crashed.output
+    )
     assert f" -k 'jax and imdb' --resume={run}\n" in crashed.output
 
     again = suite(*ARGUMENTS, f"--resume={run}", "--benchmark-save")

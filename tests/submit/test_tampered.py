@@ -229,7 +229,13 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RUNS)
+#: Of those that are accepted, the ones that take longest.
+SLOW = {"0027_releases", "0029_inference_full", "0032_cpu", "0017_interfaces"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.slow] if each in SLOW else []) for each in RUNS]
+)
 def test_published_runs_are_accepted_or_refused_for_a_true_reason(name: str, tmp_path: Path) -> None:
     made = honest(name, tmp_path)
     answers = said(tampering.bundle(tmp_path / "a.bundle", made, made.lines))

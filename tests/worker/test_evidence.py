@@ -28,7 +28,7 @@ from suite.worker.evidence.fingerprint import (
 )
 from suite.worker.evidence.subject import Subject
 from suite.worker.evidence.updates import Formula, deviation
-from tests.frameworks import each_framework, framework_of, needs_frameworks
+from tests.frameworks import cells, framework_of, needs_frameworks
 from tests.isolation import in_own_process
 from tests.subjects import apart, proof, subject
 from workloads.spec import Adam, AdamW, Lamb, Lars, Optimizer, Sgd, read_declaration, specification
@@ -204,8 +204,7 @@ FIRST = {"cifar100_cnn": "conv2a/kernel", "imdb_transformer": "block1_attention/
 
 
 @needs_frameworks
-@each_framework
-@pytest.mark.parametrize("workload", ["cifar100_cnn", pytest.param("imdb_transformer", marks=pytest.mark.slow)])
+@cells(("cifar100_cnn", "imdb_transformer"))
 def test_dropout_spreads_every_layer_s_input_and_draws_anew_in_every_step(workload: str, framework: str) -> None:
     found = drawn(framework) if workload == "cifar100_cnn" else draws(subject(workload, framework))
     if workload == "cifar100_cnn":

@@ -31,7 +31,7 @@ pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 
 
 @each_framework
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", pytest.param("fp64", marks=pytest.mark.slow)])
 def test_the_precision_asked_for_is_the_one_that_is_measured(framework: str, precision: str) -> None:
     with training("imdb_lstm", framework, precision) as running:
         errors = precision_errors(running.cell, framework_of(framework), "cpu")

@@ -102,6 +102,7 @@ def test_a_sleep_in_the_loader_is_named(framework: str) -> None:
     assert after.categories["input pipeline"].seconds == pytest.approx(0.2, rel=0.3)
 
 
+@pytest.mark.slow
 @frameworks.needs_frameworks("tensorflow")
 def test_a_slow_optimizer_is_named() -> None:
     def plant(training: Any) -> None:

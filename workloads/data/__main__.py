@@ -7,7 +7,7 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 
-from framework_training_suite import entry
+from framework_training_suite import entry, spelled
 from workloads.data import cache as caches
 from workloads.data.dataset import KINDS, DataError, arrays
 from workloads.data.prepare import (
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         status: int = options.run(options)
     except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {spelled(str(error))}", file=sys.stderr)
         return 1
     return status
 
@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="training-suite data",
         description=DESCRIPTION,
-        epilog=EPILOG,
+        epilog=spelled(EPILOG),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="{fetch,verify,where}")
@@ -96,7 +96,7 @@ def _fetch(options: argparse.Namespace) -> int:
         try:
             folder = prepare(name, options.source, options.data_dir, options.cache_dir)
         except DataError as error:  # the others may still be available
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {spelled(str(error))}", file=sys.stderr)
             if isinstance(error, UnavailableError):
                 print(f"Until then the suite measures with the synthetic twin of {name}, and says so.", file=sys.stderr)
             failed = True
@@ -114,7 +114,7 @@ def _verify(options: argparse.Namespace) -> int:
         try:
             verify_identity(folder, kind, SOURCES[name])
         except DataError as error:
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {spelled(str(error))}", file=sys.stderr)
             failed = True
         else:
             print(f"{_line(folder)}  verified")
@@ -131,11 +131,11 @@ def _where(options: argparse.Namespace) -> int:
         try:
             print(_line(folder))
         except DataError as error:
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {spelled(str(error))}", file=sys.stderr)
             failed = True
     for name in NAMES:
         if name not in {cached_name for cached_name, _, _ in cached}:
-            print(f"{name:9} not cached; run `training-suite data fetch {name}`")
+            print(spelled(f"{name:9} not cached; run `training-suite data fetch {name}`"))
     return int(failed)
 
 

@@ -19,7 +19,6 @@ from typing import Any, NoReturn, Protocol, cast
 
 from framework_training_suite import called, entry, spelled
 from suite.catalog import devices, phases
-from suite.catalog.settings import SETTINGS
 from suite.catalog.suggest import unknown, unknown_option
 from suite.plan.cell import FRAMEWORKS, SIZES
 from suite.plan.matrix import STUDIED, MatrixError
@@ -61,13 +60,11 @@ def list_of(what: str = "", choices: Iterable[str] = (), **others: Any) -> dict[
 def device(text: str) -> str:
     """A value of ``--device``: a kind, or ``cuda:N``, which `choose_gpu` acts on."""
     kind, colon, number = text.partition(":")
-    if colon and kind == "gpu":
-        return device(f"cuda:{number}")
-    if colon and kind == "cuda" and number.isdecimal():
-        return text
-    if colon:
+    if not colon:
+        return one_of("device", devices.CHOICES)(text)
+    if kind not in ("cuda", "gpu") or not number.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no device; write cuda, or cuda:N for the N-th GPU, from 0")
-    return one_of("device", devices.CHOICES)(text)
+    return f"cuda:{number}"
 
 
 def choose_gpu(options: argparse.Namespace) -> None:
@@ -87,13 +84,11 @@ def choose_gpu(options: argparse.Namespace) -> None:
     options.device = kind
 
 
-#: The folder of a user's runs, which git ignores, and that of the published ones; older versions saved there, too.
+#: The folder of a user's runs, which git ignores, and that of published ones, and of older versions.
 OWN, PUBLISHED = Path(os.environ.get("SUITE_RUNS_DIR") or "runs"), Path("results")
-#: Where runs are saved and keep their journals, unless the command line says otherwise; and the same of older runs.
-SAVED, JOURNALS = OWN / "saved", OWN / "journals"
+#: Where runs are saved, their journals, and the answers of searches, unless the command line says otherwise.
+SAVED, JOURNALS, ANSWERS = (OWN / name for name in ("saved", "journals", "tune"))
 OLDER = {SAVED: PUBLISHED / "runs", JOURNALS: PUBLISHED / "journals"}
-#: Where the answers and plots of searches go.
-ANSWERS = OWN / "tune"
 
 
 def with_older(folder: Path) -> list[Path]:
@@ -103,7 +98,6 @@ def with_older(folder: Path) -> list[Path]:
 
 #: What ``--resume`` without a value stands for: the run that fits best.
 LATEST = "latest"
-
 #: The engine that is used unless another one is asked for: this host.
 LOCAL = "local"
 
@@ -138,11 +132,9 @@ WORKLOADS = option(
 )  # fmt: skip
 LAUNCHES = option("--launches", type=int, metavar="N", help="fresh processes per cell (default: that of the matrix)")
 MIN_WINDOW = option(
-    "--min-window",
-    type=duration,
-    metavar="TIME",
+    "--min-window", type=duration, metavar="TIME",
     help="shortest timed window, such as 2s (default: that of the matrix)",
-)
+)  # fmt: skip
 PHASES = option(
     "--phases", metavar="LIST",
     help=f"of every launch, train and one or more of: {', '.join(phases.CHOICES[1:])}; infer is throughput and latency "
@@ -200,9 +192,9 @@ SIZE = option("--size", choices=SIZES, default="full", help="of the workloads (d
 JOURNAL_FOLDER = option("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")
 
 
-def action(axis: str) -> str:
-    """What the option of an axis does with its text: some may be given several times."""
-    return "append" if SETTINGS[axis].is_repeated else "store"
+def of_axis(axis: str, text: str) -> Option:
+    """The option of an axis, a list with commas or repeated, with this help."""
+    return option(f"--{axis}", metavar="LIST", help=text, action="append")
 
 
 def join_values(values: str | list[str] | None) -> str | None:
@@ -211,18 +203,15 @@ def join_values(values: str | list[str] | None) -> str | None:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser of a command: answers wrong usage in one line, and acts on ``--device cuda:1``.
+    """A parser of a command: answers wrong usage in one line, and acts on ``--device cuda:1``."""
 
-    With ``others``, another parser reads the same words: what is unknown and near to none of its own is left to it.
-    """
-
-    others: Sequence[str] = ()
+    others: Sequence[str] = ()  # options of another parser that reads the same words, and what is near to none
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         words = [*(sys.argv[1:] if args is None else args)]
         options, strange = super().parse_known_args(words, namespace)
-        strange_here = [word for word in strange if word.partition("=")[0] not in self.others]
-        if problem := unknown_option(words, strange_here, self._option_string_actions, self.prog):
+        own = [word for word in strange if word.partition("=")[0] not in self.others]
+        if problem := unknown_option(words, own, self._option_string_actions, self.prog):
             self.error(problem)
         if not self.others:
             try:
@@ -232,8 +221,8 @@ class CommandParser(argparse.ArgumentParser):
         return options, strange
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices and not hasattr(action.choices, "items"):
-            raise argparse.ArgumentError(action, unknown(action.dest, value, action.choices))
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, unknown("value", value, action.choices))
         super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
@@ -300,5 +289,4 @@ def check_numbers(options: argparse.Namespace, positive: Iterable[tuple[str, str
 
 
 def bytes_of(gib: float | None) -> int | None:
-    """The bytes of a number of GiB."""
     return None if gib is None else int(gib * 2**30)

@@ -13,7 +13,7 @@ from suite.catalog.suggest import unknown
 from suite.plan.blocks import shard
 from suite.plan.cell import AUTO, Cell
 from suite.plan.command import common
-from suite.plan.command.common import LOCAL, Option, action, check_numbers, option
+from suite.plan.command.common import LOCAL, Option, check_numbers, option
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, Plan
 from suite.plan.objective import budget
@@ -70,7 +70,7 @@ SHORT = 4
 NAMES = (
     *(f"--{name}" for names in GROUPS.values() for name in names.split()),
     *("--benchmark-max-time", "--benchmark-precision", "--color", "--log-file", "--log-file-mode", "--no-header"),
-    *("--noconftest", "--report-chars", "--sw-reset", "--trace", "--version", "-o"),
+    *("--noconftest", "--report-chars", "--sw-reset", "--trace", "--version", "-o", "-v"),
 )
 
 #: What the help shows of the options of pytest and pytest-benchmark.
@@ -85,7 +85,7 @@ OPTIONS = (
     option("--matrix", metavar="LIST", action="append",
            help=f"cells to measure, one or more of: {', '.join(MATRICES)}; path/to/sweep.toml; "
            "path/to/file.py:function (default: smoke on a CPU, gpu on a GPU)"),
-    *(option(f"--{axis}", metavar="LIST", help=SETTINGS[axis].help, action=action(axis)) for axis in AXES),
+    *(common.of_axis(axis, SETTINGS[axis].help) for axis in AXES),
     common.WORKLOADS.but(help=f"{common.WORKLOADS.help}. Without --workload, only what is in there is measured"),
     common.LAUNCHES,
     option("--no-control", action="store_true",

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from errno import EEXIST
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -29,8 +30,8 @@ from suite.report.tables import accuracy, inference, releases, scaling, timed
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table
 from suite.report.tables.launches import launch_table, write_parquet
-from suite.report.tables.timed import legend
-from suite.report.text.answer import answer
+from suite.report.tables.legend import legend
+from suite.report.text.answer import Answer, answer
 from suite.report.text.why import explain_sides, is_profiled
 from workloads.data.files import read_regular, regular
 
@@ -60,8 +61,12 @@ class Compared:
     paths: Sequence[Path] = ()
     checked: str = ""
 
+    @cached_property
+    def answer(self) -> Answer:
+        return answer(self.tables, self.learned)
 
-def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) -> list[str]:
+
+def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS, style: Path | None = None) -> list[str]:
     """Write report, tables, launches, plots and summary. Returns notes on what was left out; raises `OSError`.
 
     ``extras`` are those of `EXTRAS` to write. Without them the folder is small enough for git.
@@ -93,13 +98,12 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
                 notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
         written = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))
         links = () if compared.one_file else _links(folder, written, compared)
-        drawings = plots.draw(tables, learned, staging, [each for each in extras if each in plots.FORMATS])
-        conclusion = answer(tables, learned)
+        drawings = plots.draw(tables, learned, staging, [each for each in extras if each in plots.FORMATS], style)
         page = report(
             tables,
             learned,
             loaded,
-            answer=conclusion,
+            answer=compared.answer,
             launches=launches,
             drawings=drawings,
             sources=compared.sources,
@@ -107,7 +111,7 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
         )
         (staging / REPORT).write_text(page, encoding="utf-8")
         place = _rank(folder, staging, compared) if compared.checked else None
-        made = summary(loaded, tables, learned, conclusion, place)
+        made = summary(loaded, tables, learned, compared.answer, place)
         (staging / SUMMARY).write_text(made.to_json(), encoding="utf-8")
     return notes
 

@@ -30,7 +30,7 @@ from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.columns import FLAG
 from suite.report.tables.frame import Table
 from suite.report.tables.launches import column
-from suite.report.tables.timed import legend
+from suite.report.tables.legend import legend
 from suite.report.text import missing
 from suite.report.text.answer import Answer
 from suite.report.text.why import PairExplanation, explain_sides, is_profiled

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from framework_training_suite import typed
+from suite.analysis.bottlenecks.bottleneck import UNDECIDED
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import NONE
@@ -32,6 +33,9 @@ from suite.report.text.answer import Answer, answer
 
 #: Rows of all tables together, lines of notes and characters of a table cell, at most.
 ROWS_MOST, NOTES_MOST, CELL_MOST = 48, 4, 200
+MEMORY = "memory MiB"
+#: A screen of fewer columns has none for memory, unless that is the question.
+NARROW = 100
 #: The axes along which memory is half of the question.
 OF_MEMORY = tuple(name for name, each in SETTINGS.items() if each.saves_memory)
 #: Columns of other tables that a screen leaves out: what happens once, and what explains a result.
@@ -102,15 +106,28 @@ def _show_timed(compared_table: Table, width: int, notes: Notes) -> tuple[str, G
         of_metric(METRICS["samples_per_s"]),
         *compared(f"to {compared_table.baseline}" if by == "framework" else "ratio", _ratio, compared_table.tested),
         *(timed.of_devices(compared_table) if by == "devices" else []),
-        *([of_metric(METRICS["peak_memory_bytes"], header="memory MiB")] if by in OF_MEMORY else []),
-        Column("bottleneck", lambda cell: cell.bottleneck.kind, TEXT),
+        *timed.costs(compared_table),
+        of_metric(METRICS["peak_memory_bytes"], header=MEMORY),
     ]
+    if _tells_bottlenecks(compared_table):
+        shown.append(Column("bottleneck", lambda cell: cell.bottleneck.kind, TEXT))
     if any(cell.identity and cell.identity.kind != "same" for cell in cells):
         shown.append(Column("identity", lambda cell: cell.identity.kind if cell.identity else NONE, TEXT))
     if any(cell.outcome != "ok" or cell.flags for cell in cells):
         shown.append(Column("outcome", timed.outcome, TEXT))
     made = grid(shown, cells, notes)
-    return timed.title(compared_table.group), _narrow(made, width, ["bottleneck", "global batch", "communication"])
+    yielding = ["bottleneck", *[MEMORY] * (width < NARROW and by not in OF_MEMORY), "global batch", "communication"]
+    return timed.title(compared_table.group), _narrow(made, width, yielding)
+
+
+def _tells_bottlenecks(compared_table: Table) -> bool:
+    """Returns whether phases that tell them were asked for (``--phases``), or no cell is undecided.
+
+    By default few launches have these phases, which take as long again, so that of most cells they decide nothing.
+    """
+    plans = [record.run.get("plan") for row in compared_table.group.rows for record in row.ok]
+    asked = any(plan.get("chosen") and "input" in plan.get("phases", ()) for plan in plans if isinstance(plan, dict))
+    return asked or all(cell.bottleneck.kind != UNDECIDED for cell in compared_table.cells)
 
 
 def _ratio(cell: TimedCell) -> Any:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from suite.analysis.records.machines import gpus
-from suite.analysis.rows.blocks import flags_of, why_untested
+from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import SETTINGS, Group, Row
 from suite.analysis.statistics.accuracy import AccuracyComparison
 from suite.analysis.statistics.fastest import FastestBySetting
@@ -179,7 +179,12 @@ def _say_absent(group: Group) -> str:
 
 def _count_flags(group: Group) -> tuple[list[tuple[str, int]], int]:
     """Returns the flags that more than half of the launches have, with their number, and the number of launches."""
-    launches = [flags_of(record) for row in group.rows for record in (*row.ok, *row.set_aside)]
+    launches = [
+        flags
+        for row in group.rows
+        for launch, flags in zip(row.launches, row.flags_of_launches, strict=True)
+        if launch.record.outcome.ok
+    ]
     flags = Counter(flag for each in launches for flag in each)
     return [(flag, n) for flag, n in sorted(flags.items()) if 2 * n > len(launches)], len(launches)
 

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from suite.analysis.rows.groups import SETTINGS
+from suite.analysis.rows.wording import DASH
 from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.serving import COMPARED
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.report.format.names import framework, name_value
 from suite.report.tables.frame import Table
-from suite.report.text.fastest import bounded, decided, label, state
+from suite.report.text.fastest import CARD, DECIDED, bounded, decided, label, span, state
 
 #: What a ratio is of.
 OF = dict(zip(COMPARED, ("inference", "requests"), strict=True))
@@ -34,6 +35,18 @@ def sentences(table: Table, where: str) -> list[str]:
         for figure in COMPARED
         for place, ratios in _find(table, where, figure)
     ]
+
+
+def card(table: Table) -> str:
+    """Returns the ratios of throughput over all settings, in a line for an index."""
+    values: dict[str, list[Estimate]] = {}
+    for _, ratios in _find(table, "", FIRST):
+        for name, ratio in ratios:
+            values.setdefault(name, []).append(ratio)
+    parts = [f"{name} {span([ratio.value or 0.0 for ratio in held], DASH)}x" for name, held in values.items()]
+    tested = all(ratio.verdict in DECIDED for held in values.values() for ratio in held)
+    words = f"{', '.join(parts)} {framework(table.baseline)}{'' if tested else ' (partly decided)'}"
+    return words[:CARD] if parts else "nothing to compare"
 
 
 def _find(table: Table, where: str, figure: str) -> list[Ratios]:
