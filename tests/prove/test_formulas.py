@@ -182,6 +182,18 @@ def test_a_product_for_a_sum(activation: str) -> None:
         assert between(WORDS, right, wrong, beside) == ["product for sum"]
 
 
+def test_what_was_made_long_before_is_found() -> None:
+    """Two tables, whose product stands beside the output of several layers, as in neural matrix factorisation."""
+    user, item, beside = (np.random.default_rng(seed).standard_normal((8, 6)) for seed in range(3))
+    made = [{"output": user}, {"output": item}] + [{"input": beside[:, :3], "output": beside[:, :4]}] * 4
+    first = {f"layers/{at}/{name}": x for at, each in enumerate(made) for name, x in each.items()}
+    joined = (np.concatenate([each, beside[:, :4]], 1) for each in (user * item, user + item))
+    arrays = [{**first, "layers/6/input": each} for each in joined]
+    tensors = {f"{at}/kernel": np.ones((2, at + 2)) for at in range(7)}
+    layers = [(name,) for name in tensors]
+    assert named("logits", arrays, tensors, layers, WORDS, 6, within=False) == ["product for sum"]
+
+
 RECTIFIED = np.maximum(WORDS, 0)
 
 
