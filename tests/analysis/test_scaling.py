@@ -146,7 +146,7 @@ def test_a_row_is_communication_bound_where_the_interval_decides(local: float, k
     found = communication(several)
     assert found is not None
     assert found.low is not None
-    assert found.share == pytest.approx(1 - local, abs=5e-3)
+    assert found.value == pytest.approx(1 - local, abs=5e-3)
     assert bottleneck(alone, made).kind == "compute-bound"
     limit = bottleneck(several, made)
     assert limit.kind == kind
