@@ -28,11 +28,14 @@ LIBRARIES = (
     "PIL", "jinja2", "matplotlib", "msgspec", "numpy", "packaging", "pandas", "pooch", "psutil", "pyarrow", "pynvml",
     "pytest", "pytest_benchmark", "rich", "scipy",
 )  # fmt: skip
-#: Those of them that `pytest suite` needs from its start to its end.
+#: Those of them that `training-suite run` needs from its start to its end.
 MEASURING = ("msgspec", "numpy", "pandas", "psutil", "pytest_benchmark", "rich", "scipy")
 
 #: Environments of a checkout that may have all of them: README's, and those of `tox run -m bench`.
 CONTROLLERS = (".venv", ".tox/bench", ".tox/bench-cuda")
+
+#: What the suite is called in help, errors and the commands that it prints, and how Python runs it without that script.
+PROGRAM, MODULE = "training-suite", "suite"
 
 #: The exit status of an interrupted command, and of one that an error ends or whose output cannot be written.
 INTERRUPTED, FAILED = 130, 2
@@ -71,25 +74,24 @@ def entry(then: str = "") -> Callable[[Callable[Arguments, int]], Callable[Argum
             from suite.session.interrupts import interruptible
 
             spec = sys.modules[main.__module__].__spec__
-            name = spec.name.removesuffix(".__main__") if spec else _command()
+            name = called(spec.name if spec else _command())
             before, outputs, restore = (sys.stdout, sys.stderr), _stay_writable(), interruptible()
             try:
                 status: int | SystemExit = main(*arguments, **named)
             except SystemExit as end:  # as with --help
                 status = end
             except KeyboardInterrupt:
-                print(f"{name}: interrupted{then and '; '}{then}", file=sys.stderr)  # noqa: T201
-                status = INTERRUPTED
+                status = _say(name, f"interrupted{then and '; '}{then}", INTERRUPTED)
             except (CommandError, OSError) as problem:
                 from suite.record.text import clean
 
-                print(f"{name}: {clean(problem, 1000)}", file=sys.stderr)  # noqa: T201
-                status = FAILED
+                said = f"{problem.filename}: {problem.strerror}" if getattr(problem, "filename", None) else problem
+                status = _say(name, spelled(clean(said, 1000)))
             finally:
                 restore()
                 error = _flush(outputs)
                 if error:
-                    print(f"{name}: its output cannot be written: {error}", file=sys.stderr, flush=True)  # noqa: T201
+                    _say(name, f"its output cannot be written: {error}")
                 sys.stdout, sys.stderr = before
             if error:
                 raise SystemExit(FAILED)
@@ -100,6 +102,12 @@ def entry(then: str = "") -> Callable[[Callable[Arguments, int]], Callable[Argum
         return update_wrapper(ending, main)
 
     return decorate
+
+
+def _say(name: str, problem: str, status: int = FAILED) -> int:
+    """Print what ends a command; returns its exit status."""
+    print(f"{name}: {problem}", file=sys.stderr, flush=True)  # noqa: T201
+    return status
 
 
 def _flush(outputs: Sequence[Output]) -> str:
@@ -128,13 +136,26 @@ def _stay_writable() -> list[Output]:
     return outputs
 
 
+def called(module: str) -> str:
+    """What messages call the command of a module: ``training-suite compare`` for ``suite.compare.__main__``."""
+    words = module.removesuffix(".__main__").split(".")
+    return " ".join([PROGRAM, *words[1:]]) if words[0] in (MODULE, "workloads", PROGRAM) else module
+
+
 def typed(line: str) -> str:
-    """A command as it can be typed in the shell that started this process: ``.venv/bin/pytest suite``.
+    """A command as it can be typed in the shell that started this process: ``.venv/bin/training-suite compare``.
 
     Its first word becomes the path of that program beside the running interpreter, unless the shell finds it anyway.
     """
     program, space, rest = line.partition(" ")
     return f"{_program(program)}{space}{rest}"
+
+
+def spelled(text: str) -> str:
+    """A text with the suite's commands in it as they can be typed here; a path or a name stays as it is."""
+    import re
+
+    return re.sub(rf"(?<![\w./-]){PROGRAM}(?= [a-zC])", lambda _: _program(PROGRAM), text)
 
 
 def _program(name: str) -> str:
@@ -150,7 +171,7 @@ def _program(name: str) -> str:
     beside = python.parent / name
     if beside.is_file():
         return shown(beside)
-    return shown(python) if name == "python" else f"{_program('python')} -m {name}"
+    return shown(python) if name == "python" else f"{_program('python')} -m {MODULE if name == PROGRAM else name}"
 
 
 def shown(path: Path) -> str:
@@ -199,7 +220,7 @@ def _requirement() -> str:
 
 
 def refuse_without_libraries() -> None:
-    """Raise pytest's error of wrong usage where `pytest suite` could not measure, or could not end."""
+    """Raise pytest's error of wrong usage where `training-suite run` could not measure, or could not end."""
     import pytest
 
     if problem := lack(MEASURING):
@@ -215,14 +236,12 @@ def begin_command() -> None:
     before = sys.excepthook
 
     def explain(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):  # while a command is imported
+            raise SystemExit(_say(called(_command()), "interrupted", INTERRUPTED))
         name = (getattr(error, "name", None) or "").partition(".")[0]
         problem = lack([name]) if isinstance(error, ModuleNotFoundError) and name in LIBRARIES else ""
         if problem:
-            print(f"{_command()}: {problem}", file=sys.stderr)  # noqa: T201
-            raise SystemExit(2)
-        if issubclass(kind, KeyboardInterrupt):  # while a command is imported
-            print(f"{_command()}: interrupted", file=sys.stderr)  # noqa: T201
-            raise SystemExit(INTERRUPTED)
+            raise SystemExit(_say(called(_command()), problem))
         before(kind, error, trace)
 
     sys.excepthook = explain
@@ -230,7 +249,7 @@ def begin_command() -> None:
 
 def begin_if_command() -> None:
     """Do so if this process is ``python -m`` with a module of the suite, whose packages call this when imported."""
-    if sys.argv[:1] == ["-m"] and _command().partition(".")[0] in ("suite", "workloads"):
+    if sys.argv[:1] == ["-m"] and _command().partition(".")[0] in (MODULE, "workloads"):
         begin_command()
 
 
@@ -267,8 +286,7 @@ def other_suite() -> str:
 def main() -> int:
     """Run `suite.__main__`, or say what hides it."""
     if problem := hidden():
-        print(f"training-suite: {problem}", file=sys.stderr)  # noqa: T201
-        return 2
+        return _say(PROGRAM, problem)
     begin_command()
     from suite.__main__ import main as run
 
@@ -281,7 +299,7 @@ def pytest_addoption(parser: Any, pluginmanager: Any) -> None:
 
     # pytest rewrites the asserts of every package of a distribution that has a plugin; the suite's are not for it, nor
     # are those of somebody else's package of the same name.
-    for name in ("suite", "workloads"):
+    for name in (MODULE, "workloads"):
         getattr(pluginmanager.rewrite_hook, "_must_rewrite", set()).discard(name)
     getattr(pluginmanager.rewrite_hook, "_marked_for_rewrite_cache", {}).clear()
     arguments: Sequence[str] = list(map(str, pluginmanager.get_plugin("pytestconfig").invocation_params.args))

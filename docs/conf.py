@@ -26,7 +26,9 @@ nitpicky = True
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
-myst_url_schemes = {"http": None, "https": None, "results": "../results/{{path}}"}
+myst_url_schemes = {"http": None, "https": None} | {
+    name: f"{up}results/{{{{path}}}}" for name, up in (("results", "../"), ("results-of-lab", "../../"))
+}
 
 smartquotes = False  # which would make one dash of the two before an option
 
@@ -54,35 +56,38 @@ COPIES = {
 PAGES = {path: f"{name}.md" for name, path in COPIES.items()} | {"README.md": "index.md"}
 
 FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
-FIGURE = re.compile(r"[\d.,]+ \([\d.,\W]+\)|(same|undecided) \(\S+\)|\w+ \d/\d")
+FIGURE = re.compile(r"[\d.,]+ \([\d.,\W]+\)|(same|undecided) \(\S+\)|\w+ \d/\d|[\d.,]+<br>.*", re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
 
 def read(_app: Sphinx, name: str, source: list[str]) -> None:
     """Replace the text of a page by the file that it stands for, and its links by those of the site."""
     path = COPIES.get(name, f"docs/{name}.md")
+    folder = posixpath.dirname(name)
     text = (ROOT / path).read_text(encoding="utf-8") if name in COPIES else source[0]
     pieces, last = [], 0
     for fence in FENCE.finditer(text):
-        pieces += [_linked(text[last : fence.start()], path), fence.group()]
+        pieces += [_linked(text[last : fence.start()], path, folder), fence.group()]
         last = fence.end()
-    source[0] = "".join([*pieces, _linked(text[last:], path)])
+    source[0] = "".join([*pieces, _linked(text[last:], path, folder)])
 
 
-def _linked(text: str, path: str) -> str:
-    return LINK.sub(lambda found: f"]({_target(found[1], path)}{found[2] or ''})", text)
+def _linked(text: str, path: str, folder: str) -> str:
+    return LINK.sub(lambda found: f"]({_target(found[1], path, folder)}{found[2] or ''})", text)
 
 
-def _target(link: str, path: str) -> str:
+def _target(link: str, path: str, folder: str) -> str:
+    """Where a link of the file at this path leads, from a page in this folder of the documentation."""
     target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
     if target in PAGES:
-        return PAGES[target]
+        return posixpath.relpath(PAGES[target], folder or ".")
+    up = "../../" if folder else "../"
     if target.startswith("results/"):
         if target.endswith(".png"):
-            return f"../{target}"
+            return f"{up}{target}"
         shown = re.sub(r"/table\.md$", "/report.html", target)
-        return f"results:{shown.removeprefix('results/')}"
-    return posixpath.relpath(target, "docs")
+        return f"{'results-of-lab' if folder else 'results'}:{shown.removeprefix('results/')}"
+    return posixpath.relpath(target, posixpath.join("docs", folder))
 
 
 def keep_figures(_app: Sphinx, page: nodes.document) -> None:

@@ -3,12 +3,27 @@
 PYTEST_DONT_REWRITE: its asserts are no tests, though it brings a plugin.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from framework_training_suite import begin_if_command
 
+if TYPE_CHECKING:
+    from suite.compare.notebook import Run, load, runs
+
+__all__ = ["Run", "load", "runs"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """What a notebook uses, which is imported when it does: commands and workers need none of it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("suite.compare.notebook"), name)
 
 
 def check_workloads() -> None:
@@ -24,7 +39,7 @@ def check_workloads() -> None:
             f"{other} hides the suite's package 'workloads' in {ours.parent}: run `training-suite`, which does not "
             f"look in the current folder, and without {other.parent} on PYTHONPATH"
         )
-        raise ImportError(message, name="suite")  # by this name `python -m suite.compare` makes one line of it
+        raise ImportError(message, name="suite")  # by this name `training-suite compare` makes one line of it
 
 
 check_workloads()

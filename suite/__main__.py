@@ -1,27 +1,26 @@
-"""The commands of the suite: ``python -m suite COMMAND``, or ``training-suite COMMAND`` where it is installed."""
+"""The commands of the suite: ``training-suite COMMAND``, or ``python -m suite COMMAND``."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import runpy
 import sys
-from pathlib import Path
 
-from framework_training_suite import MEASURING, entry, lack, typed
+from framework_training_suite import PROGRAM, entry, spelled, typed
+from suite import __version__
 from suite.catalog.suggest import unknown
 
-HERE = Path(__file__).resolve().parent
-
-#: Each command, its module, and what it does. The module of ``run`` is pytest.
+#: Each command, its module, and what it does.
 COMMANDS = {
-    "run": ("pytest", "measure: `run --benchmark-save` is `pytest suite --benchmark-save`"),
+    "run": ("suite.run", "measure, and save the run"),
     "compare": ("suite.compare", "compare one or more runs: tables, plots, a report, a site, a check for CI"),
+    "list": ("suite.list", "name the stored runs: their dates, machines, workloads and launches"),
+    "plot": ("suite.plot", "draw one plot of a run by its name"),
     "doctor": ("suite.doctor", "show what this machine can measure, and how to fix what it cannot"),
     "reproduce": ("suite.reproduce", "run a stored result again, and say whether it holds"),
     "submit": ("suite.submit", "make one file of a run for others, with nothing personal in it"),
     "verify": ("suite.verify", "check such a file by numbered rules"),
     "tune": ("suite.tune", "search for the best setting, with few launches and a known risk"),
+    "script": ("suite.script", "measure a training script of your own, and what makes it faster"),
     "profile": ("suite.profile", "profile one cell: where the time of its step goes, and a trace"),
     "export": ("suite.export", "send runs to MLflow, TensorBoard, W&B or Prometheus"),
     "releases": ("suite.releases", "list, build and remove releases of a framework, to measure one against another"),
@@ -32,31 +31,31 @@ COMMANDS = {
     "data": ("workloads.data", "download, verify and list the data sets"),
 }
 
-#: What `pytest suite` takes from pyproject.toml, for an installation without that file.
-CONFIGURED = ("-p", "suite.plugin", "--benchmark-storage=results/runs", "--benchmark-save-data")
-
 FIRST_STEPS = """\
 first steps:
-  {suite} doctor                  can this machine measure?
-  {suite} run --benchmark-save    measure: minutes on a CPU
-  {suite} compare                 which framework is faster, and how certain is that?
+  training-suite doctor     can this machine measure?
+  training-suite run        measure, and save the run: minutes on a CPU
+  training-suite compare    which framework is faster, and how certain is that?
 
-`{suite} COMMAND --help` explains a command. `{suite}.compare` works as well.
+`training-suite COMMAND --help` explains a command.
 """
 
 
 def main() -> int:
     """Run the command that the first argument names, with the other arguments; without one, list the commands."""
     name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if name == "help" and sys.argv[2:]:
+        name, sys.argv = sys.argv[2], [sys.argv[0], sys.argv[2], "--help"]
     if name in ("-h", "--help", "help"):
         return show()
+    if name in ("-V", "--version", "version"):
+        print(PROGRAM, __version__)
+        return 0
     if name not in COMMANDS:
-        print(f"{unknown('command', name, COMMANDS)}. `{typed('python -m suite')}` lists them.", file=sys.stderr)
+        print(f"{unknown('command', name, COMMANDS)}. `{typed(PROGRAM)}` lists them.", file=sys.stderr)
         return 2
     module, _ = COMMANDS[name]
-    if name == "run":
-        return run(sys.argv[2:])
-    sys.argv = [f"python -m {module}", *sys.argv[2:]]
+    sys.argv = [f"{PROGRAM} {name}", *sys.argv[2:]]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
     return 0
 
@@ -71,34 +70,7 @@ def show() -> int:
 def listing() -> str:
     """The commands, a line each, and where to begin."""
     lines = [f"  {name:10} {words}" for name, (_, words) in COMMANDS.items()]
-    first_steps = FIRST_STEPS.format(suite=typed("python -m suite"))
-    return "\n".join(["usage: python -m suite COMMAND [ARGUMENTS]", "", "commands:", *lines, "", first_steps])
-
-
-def run(arguments: list[str]) -> int:
-    """Run pytest on the suite; ``--help`` shows the options of the suite and leaves out those of pytest itself."""
-    if problem := lack(("pytest", *MEASURING)):
-        print(f"suite: {problem}", file=sys.stderr)
-        return 2
-    import pytest
-
-    from suite.plan.command.options import HEADING  # which needs pytest: the commands are listed without it
-
-    if not {"-h", "--help"} & set(arguments):
-        return int(pytest.main(pytest_arguments(arguments)))
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        status = pytest.main(pytest_arguments(["--help"]))
-    begin = printed.getvalue().find(HEADING)
-    options = printed.getvalue().find("\n\n", begin + len(HEADING))
-    print(printed.getvalue()[max(begin, 0) : options])
-    return int(status)
-
-
-def pytest_arguments(arguments: list[str]) -> list[str]:
-    """The arguments of pytest for ``run``: short in a checkout, complete everywhere else."""
-    if Path("suite").resolve() == HERE and Path("pyproject.toml").is_file():
-        return ["suite", *arguments]
-    return [*CONFIGURED, str(HERE), *arguments]
+    return "\n".join([f"usage: {PROGRAM} COMMAND [ARGUMENTS]", "", "commands:", *lines, "", spelled(FIRST_STEPS)])
 
 
 if __name__ == "__main__":

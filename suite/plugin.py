@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework_training_suite import CommandError, refuse_without_libraries, typed
+from framework_training_suite import CommandError, refuse_without_libraries, spelled, typed
 
 refuse_without_libraries()
 
-from suite.catalog.suggest import nearest
+from suite.catalog.suggest import unknown_option
 from suite.plan import order
 from suite.plan.blocks import blocks, launch_id
 from suite.plan.cell import Cell
 from suite.plan.command import options
+from suite.plan.command.common import SAVED, choose_gpu
+from suite.plan.command.pytest_arguments import RUN
 from suite.plan.measuring import LEAST_TESTED
 from suite.record.saved import SCHEMA
 from suite.session import observers as observing
@@ -35,21 +37,22 @@ if TYPE_CHECKING:
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
 AUTOLOAD, BENCHMARK = "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "pytest_benchmark.plugin"
-WIDTH, LINES = 120, 40  # of the terminal, where it has no size: a pipe, a log
+WIDTH = 120  # of the terminal, where it has no size: a pipe, a log
 
 Groups = list[tuple[str | None, list[dict[str, Any]]]]  # pytest-benchmark's: benchmarks by what they have in common
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the suite's options, and let ``--benchmark-save`` stand without a name."""
+    """Add the suite's options, let ``--benchmark-save`` stand without a name, and save in the folder of own runs."""
     if not __debug__:
         raise pytest.UsageError("PYTHONOPTIMIZE takes out the checks that tests and the suite rely on; unset it")
-    benchmark = parser.getgroup("benchmark")
-    original = benchmark.addoption
+    original = (benchmark := parser.getgroup("benchmark")).addoption
 
     def addoption(*names: str, **attributes: Any) -> None:
         if "--benchmark-save" in names:
             attributes |= {"nargs": "?", "const": AUTOMATIC}
+        elif "--benchmark-storage" in names:
+            attributes["default"] = str(SAVED)
         original(*names, **attributes)
 
     benchmark.addoption = addoption  # type: ignore[method-assign]
@@ -70,10 +73,8 @@ def pytest_load_initial_conftests(
         raise pytest.UsageError(f"`pytest suite` measures with pytest-benchmark, which is not loaded: {way}")
     yield
     _, strange = parser.parse_known_and_unknown_args(args)
-    for option in (each.partition("=")[0] for each in strange if each.startswith("--")):
-        if near := nearest(option, options.names(parser)):
-            every = typed("pytest suite --help")
-            raise pytest.UsageError(f"unknown option {option}; did you mean {near}? `{every}` lists all")
+    if problem := unknown_option(args, strange, options.names(parser), RUN):
+        raise pytest.UsageError(f"{problem} `{typed(f'{RUN} --help')}` lists all")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -83,12 +84,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
     try:
         settings.refuse_surrogates(config)
+        choose_gpu(config.option)
         config.option.release = settings.resolve_releases(config.option.release)
         chosen = options.chosen_matrix(config)
         settings.refuse_without_cuda(config)
         observing.check(config)
     except CommandError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise pytest.UsageError(spelled(str(error))) from None
     if config.getoption("benchmark_only", False):
         raise pytest.UsageError(
             "--benchmark-only would skip every launch; leave it out, since `pytest suite` runs nothing else"
@@ -150,7 +152,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         run = open_run(session, TEST, config.stash[_LAUNCHES])
         config.stash[_RUN] = run
     except CommandError as error:
-        pytest.exit(str(error), returncode=4)
+        pytest.exit(spelled(str(error)), returncode=4)
     try:
         return (yield)
     finally:
@@ -187,7 +189,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     except CommandError as error:
         if pyfuncitem.originalname != TEST:
             raise
-        pytest.exit(str(error), returncode=4)
+        pytest.exit(spelled(str(error)), returncode=4)
 
 
 def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
@@ -241,7 +243,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     if _LAUNCHES not in config.stash:
         return (yield)
     run = config.stash.get(_RUN, None)
-    if session.exitstatus == pytest.ExitCode.OK and not config.option.collectonly and _why_unmeasured(config):
+    measured = run and any(record.outcome.ok for record in run.records)
+    if session.exitstatus == pytest.ExitCode.OK and not config.option.collectonly and not measured:
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
     benchmarks = getattr(config, "_benchmarksession", None)  # has no public name
     from suite.session import storage
@@ -254,7 +257,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
                 benchmarks.save = benchmarks.autosave = benchmarks.json = None
             return (yield)
     except storage.SaveError as error:
-        where = f"; all launches are in {run.journal.path}, which suite.compare reads too" if run else ""
+        where = f"; all launches are in {run.journal.path}, which training-suite compare reads too" if run else ""
         pytest.exit(f"{error}{where}", returncode=4)
 
 
@@ -264,33 +267,31 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """The comparison in short, and what to do next."""
-    write = terminalreporter.write_line
-    if (reason := _why_unmeasured(config)) and not config.option.collectonly:
-        write(f"nothing was measured: {reason}")
-    run = config.stash.get(_RUN, None)
-    if not run or not run.done:
-        return
-    if any(record.outcome.ok for record in run.records):
+    """The comparison in short, what to do next, and what was not measured."""
+    write, run = terminalreporter.write_line, config.stash.get(_RUN, None)
+    if run and any(record.outcome.ok for record in run.records):
         from suite.report.screen.short import short  # pandas and SciPy, which no other session needs
 
         terminalreporter.section("comparison")
-        write(short(run.records, str(run.info["id"]), *shutil.get_terminal_size((WIDTH, LINES))))
-    from suite.session.opening import advice, taken
+        write(short(run.records, str(run.info["id"]), shutil.get_terminal_size((WIDTH, 0)).columns))
+    if run and run.done:
+        from suite.session.opening import advice, taken
 
-    if line := advice(run, [*config.invocation_params.args, *taken(config)]):
-        write(line)
-    hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
-    write(f"Compare with: {typed(f'python -m suite.compare{hint}')}")
+        if line := advice(run, [*config.invocation_params.args, *taken(config)]):
+            write(line)
+        hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
+        write(f"Compare with: {typed(f'training-suite compare{hint}')}")
+    if (reason := _why_unmeasured(config)) and not config.option.collectonly:
+        write(reason)
 
 
 def _why_unmeasured(config: pytest.Config) -> str:
-    """Why a session that was to launch something measured nothing; empty where it measured or had nothing to do."""
+    """What a session that was to launch something did not measure, and why; empty where it measured all."""
     if _LAUNCHES not in config.stash:
         return ""
-    from suite.session.opening import why_nothing_measured
+    from suite.session.opening import say_unmeasured
 
-    return why_nothing_measured(config.stash.get(_RUN, None))
+    return say_unmeasured(config.stash.get(_RUN, None))
 
 
 _LAUNCHES = pytest.StashKey[order.Launches]()

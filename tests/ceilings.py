@@ -21,7 +21,7 @@ TABLE = Path(__file__).with_suffix(".toml")
 ROOMS = ("suite", "workloads", "tests", "studies")
 #: What counts as code besides Python.
 TEMPLATES = {".jinja", ".css", ".js", ".txt"}
-TEXTS = ("docs/*.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+TEXTS = ("docs/**/*.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 LINE = re.compile(r'"(?P<name>[^"]+)" = \d+(?P<note>.*)')
 
 HEAD = """\

@@ -97,7 +97,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.suffix != ".py":
         return None
     text = collection_path.read_text(encoding="utf-8")
-    drawing = "not drawing" in chosen and "everywhere" not in chosen and ALL_DRAW.search(text)
+    drawing = "not drawing" in chosen and ALL_DRAW.search(text)
     alone = chosen.startswith("alone") and "mark.alone" not in text
     return bool(drawing) or alone or None
 

@@ -16,7 +16,7 @@ PAGES = sorted(
     [
         *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
         *(ROOT / "results" / name for name in ("README.md", "SCHEMA.md")),
-        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/**/*.md"),
     ]
 )
 

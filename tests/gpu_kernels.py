@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
-from tensorflow.python.framework import kernels, op_def_registry
 
 #: Types of integer (and bool) arguments that a GPU kernel takes in device memory, by the sources of TensorFlow's
 #: kernels in `tensorflow/core/kernels`. What is missing here is to be looked up there before it is added.
@@ -57,14 +56,3 @@ def on_the_host(tensors: Iterable[tf.Tensor]) -> set[str]:
     found = {f"argument {tensor.name}: int32" for tensor in tensors if tensor.dtype == tf.int32}
     taken = {(operation.type, operation.inputs[i].dtype.name) for operation, i in uses(tensors)}
     return found | {f"{kind}: {name}" for kind, name in taken if name not in DEVICE_TYPES.get(kind, ())}
-
-
-def takes_in_device_memory(operation: tf.Operation, index: int, device: str = "GPU") -> bool:
-    """Whether this build has a kernel for the operation's types that takes that input in the device's memory."""
-    attributes = operation.node_def.attr
-    argument = op_def_registry.get(operation.type).input_arg[index].name
-    for kernel in kernels.get_registered_kernels_for_op(operation.type).kernel:
-        fits = all(attributes[each.name].type in each.allowed_values.list.type for each in kernel.constraint)
-        if kernel.device_type == device and fits:
-            return argument not in kernel.host_memory_arg
-    return False

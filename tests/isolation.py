@@ -7,9 +7,12 @@ test that compares frameworks asks a process of each for what it computed there:
 from __future__ import annotations
 
 import atexit
+import fcntl
+import hashlib
 import inspect
 import json
 import os
+import pickle
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,6 +32,8 @@ from suite.session.launches.devices import BUILDS
 
 #: The variable with the file by which processes of pytest-xdist tell which tests import which frameworks.
 FILE = "TESTS_FRAMEWORKS"
+#: And the one with their folder of what `in_own_process` computed.
+COMPUTED = "TESTS_COMPUTED"
 #: By framework, the module that tells whether it is imported.
 MODULES = {name: package for name, (package, *_) in BUILDS.items()}
 
@@ -54,6 +59,8 @@ def imported() -> list[str]:
 def isolate(config: Any, folder: str) -> None:
     """Give each framework a process of pytest-xdist if there are enough; they share a file in ``folder``."""
     os.environ.pop(FILE, None)
+    os.environ[COMPUTED] = f"{folder}/computed"
+    Path(os.environ[COMPUTED]).mkdir()
     if (config.getoption("numprocesses", None) or 0) >= len(FRAMEWORKS) and config.getoption(
         "dist", "no"
     ) == "loadfile":
@@ -69,18 +76,38 @@ def in_own_process(function: Function) -> Function:
     """Runs a function of a test module with an argument ``framework`` where no other framework is.
 
     That is this process if it has imported the framework, and else one that it starts for it. Arguments and what is
-    returned travel there and back.
+    returned travel there and back. All processes of the tests compute it once, so that no test may call it in a changed
+    world.
     """
     signature = inspect.signature(function)
 
     @wraps(function)
     def asked(*args: Any, **settings: Any) -> Any:
         framework = signature.bind(*args, **settings).arguments["framework"]
-        if _HERE.framework == framework or imported() == [framework]:
+        if _HERE.framework == framework:
             return function(*args, **settings)
-        return _process(framework, _HERE.quickly and framework == "jax").ask(function, args, settings)
+        quickly = _HERE.quickly and framework == "jax"
+
+        def compute() -> Any:
+            if imported() == [framework]:
+                return function(*args, **settings)
+            return _process(framework, quickly).ask(function, args, settings)
+
+        return _kept((function.__module__, function.__qualname__, args, settings, quickly), compute)
 
     return asked  # type: ignore[return-value]
+
+
+def _kept(key: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
+    """What was computed, by whichever process of the tests came first; the others wait for it."""
+    if COMPUTED not in os.environ:
+        return compute()
+    file = Path(os.environ[COMPUTED]) / hashlib.sha256(pickle.dumps(key)).hexdigest()
+    with file.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not file.exists():
+            file.write_bytes(pickle.dumps(compute()))
+        return pickle.loads(file.read_bytes())
 
 
 class _Other:

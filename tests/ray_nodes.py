@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on this machine, whose workers are stand-ins: for tests, and for a study.
+"""A Ray cluster of several nodes on this machine, whose workers are stand-ins: for tests.
 
 A stand-in runs the code that is written into a file, since a node keeps the variables with which it was started.
 """

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import types
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,6 +71,30 @@ elif does == "hang":
 else:
     os.write(descriptor, record)
 """
+
+
+#: Runs many command lines in one process, and prints the status and the last lines of each.
+LINES = """
+import contextlib, io, json, sys, warnings, pytest
+for line in json.load(sys.stdin):
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told), warnings.catch_warnings():
+        status = int(pytest.main(line))
+    print(json.dumps([status, told.getvalue()[-800:]]), flush=True)
+"""
+
+
+def run_lines(lines: Sequence[Sequence[str]], **more: str) -> list[tuple[int, str]]:
+    """Returns status and output of pytest for lines that launch nothing; ``more`` are variables."""
+    # As its reader types it, where these tests may run side by side.
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "JAX_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", LINES], cwd=ROOT, env=own | more, input=json.dumps(lines), capture_output=True,
+        text=True, check=False, timeout=300,
+    )  # fmt: skip
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    assert len(answers) == len(lines), done.stderr
+    return [(status, told) for status, told in answers]
 
 
 Running = subprocess.Popen[str] | Session

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
@@ -19,7 +18,6 @@ import pytest
 from suite import __version__
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.matrix import MATRICES
-from suite.session.engines import engine_of
 from tests.documents import ROOT
 
 CLUSTERS = ROOT / "clusters"
@@ -138,11 +136,6 @@ def entrypoint() -> list[str]:
 def test_the_head_runs_pytest_on_ray() -> None:
     assert entrypoint()[:4] == ["/opt/controller/bin/python", "-m", "pytest", "suite"]
     assert "--on=ray" in entrypoint()
-
-
-def test_the_engine_that_went_says_what_to_use() -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match=r"use Ray .*KubeRay: .*clusters/kubernetes/rayjob\.yaml$"):
-        engine_of("kubernetes")
 
 
 @pytest.mark.slow

@@ -46,15 +46,6 @@ def test_each_branch_call_and_term_can_be_deleted(kind: str, deleted: list[str])
     assert len({cut.apply(SOURCE) for cut in cuts}) == len(cuts)
 
 
-def test_an_arm_leaves_the_others() -> None:
-    (cut,) = (cut for cut in find_cuts(Path("a.py"), SOURCE) if cut.cut == "b = 3")
-    assert cut.line == 6
-    without = cut.apply(SOURCE)
-    assert "if a:\n        b = 2\n    else:\n        g(" in without
-    assert "elif" not in without
-    assert without.endswith(SOURCE[SOURCE.index("    try:") :])
-
-
 def test_draws_are_seeded_and_sound() -> None:
     one, again, other = ([*islice(draw(seed), 20)] for seed in (1, 1, 2))
     assert one == again

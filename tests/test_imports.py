@@ -38,6 +38,36 @@ def test_no_framework_is_imported_but_by_its_own_files() -> None:
     assert not found & FRAMEWORKS
 
 
+#: Imports each of these; one whose library is an extra that is not installed here, as far as that.
+EACH = """
+import importlib, sys
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name.partition(".")[0] in ("suite", "workloads"):
+            raise
+"""
+
+
+def test_every_module_but_those_of_frameworks_is_imported_without_a_warning() -> None:
+    theirs = {
+        "frameworks",
+        "loaders",
+        "profilers",
+        "template",
+        "__main__",
+        *("pytorch", "tensorflow", "jax", "keras", "nnx"),
+    }
+    paths = [
+        path.relative_to(ROOT).with_suffix("")
+        for room in ("suite", "workloads")
+        for path in ROOT.glob(f"{room}/**/*.py")
+    ]
+    names = [".".join(path.parts).removesuffix(".__init__") for path in sorted(paths) if not theirs & {*path.parts}]
+    subprocess.run([sys.executable, "-W", "error", "-c", EACH, *names], cwd=ROOT, check=True, timeout=100)
+
+
 def test_the_core_needs_one_library_besides_the_standard_one() -> None:
     core = loaded(
         "suite.plan.cell",
@@ -77,7 +107,10 @@ FLOORS = {
     "report": ("format", "tables", "text", "plots", "screen", "html"),
     "worker": ("distributed", "launch", "evidence"),
 }  # fmt: skip
-COMMANDS = {"compare", "reproduce", "doctor", "profile", "tune", "checks", "prove", "new", "bisect", "submit", "verify"}
+COMMANDS = {
+    *("run", "compare", "list", "plot", "reproduce", "doctor", "profile", "tune", "checks", "prove", "new", "bisect"),
+    *("submit", "verify"),
+}
 LOOSE = {"__init__.py", "__main__.py", "plugin.py", "test_training.py"}
 
 

@@ -33,7 +33,7 @@ def test_as_it_stands_the_whole_smoke_matrix_is_saved_under_an_automatic_name(su
     assert len({record.key for record in records_of(saved)}) == len(done.launched) == len(SMOKE.cells) * FIRST_LOOK
     assert saved["suite"]["run"]["matrix"] == "smoke"
     assert saved["suite"]["failed"] == []
-    assert "Compare with: python -m suite.compare\n" in done.output
+    assert "Compare with: training-suite compare\n" in done.output
     run, journalled, _ = read(*done.journals)
     assert run | {"planned": len(done.launched)} == saved["suite"]["run"]
     assert sorted(journalled, key=lambda r: r.key) == sorted(records_of(saved), key=lambda r: r.key)
@@ -160,16 +160,6 @@ def test_a_terminal_shows_progress_on_one_line_of_its_width(suite: Suite) -> Non
     assert "[1/1] imdb_lstm-jax-fp32-b32-compile-tuned  501 samples/s" in shown.decode()
 
 
-@pytest.mark.parametrize(("colour", "codes"), [("yes", ("32", "31", "33")), ("no", ())])
-def test_the_line_of_a_launch_is_in_the_colour_of_its_outcome(
-    suite: Suite, colour: str, codes: tuple[str, ...]
-) -> None:
-    arguments = ["suite", "--launches=1", "-k", "imdb", f"--color={colour}"]
-    done = suite(*arguments, tensorflow="crash", jax="unsupported")
-    assert {line[2:4] for line in done.output.splitlines() if re.match(r"\x1b\[\d\dm\[\d/3\]", line)} == set(codes)
-    assert ("\x1b" in done.output) == bool(codes)
-
-
 def test_collecting_and_other_tests_are_left_alone(suite: Suite) -> None:
     done = suite("suite", "--collect-only", "-q", "--benchmark-save")
     assert done.status == 0, done.output
@@ -225,24 +215,11 @@ def test_a_limit_for_tests_is_none_for_launches(suite: Suite, how: str, argument
     refused(suite("suite", "-p", "pytest_timeout", *more), f"{how} lets pytest-timeout end launches after 60")
 
 
-def test_a_limit_of_zero_is_none(suite: Suite) -> None:
-    with_plugin(suite, "pytest_timeout", TIMEOUT)
-    suite.environment["PYTEST_TIMEOUT"] = "0"
-    done = suite("suite", "-p", "pytest_timeout", "--launches=1", "-k", "jax and imdb")
-    assert done.status == 0, done.output
-
-
 def test_without_pytest_benchmark_it_says_what_keeps_it_out(suite: Suite) -> None:
     suite.environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     refused(suite("suite"), "unset PYTEST_DISABLE_PLUGIN_AUTOLOAD, or add -p pytest_benchmark.plugin")
     del suite.environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"]
     refused(suite("suite", "-p", "no:benchmark"), "leave out -p no:benchmark")
-
-
-def test_pytest_benchmark_may_be_named_where_nothing_loads_it(suite: Suite) -> None:
-    suite.environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    done = suite("suite", "-p", "pytest_benchmark.plugin", "--launches=1", "-k", "jax and imdb")
-    assert done.status == 0, done.output
 
 
 def test_a_warning_ends_no_session_of_a_users(suite: Suite) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 
 import pytest
 
 from tests.prepared import Session, can_fork
-from tests.processes import alive
 from tests.sessions import Suite
 
 
@@ -36,12 +34,3 @@ def test_where_python_would_start_otherwise_it_is_started(name: str) -> None:
     assert not can_fork({**os.environ, name: "another"})
     kept = {other: value for other, value in os.environ.items() if other != name}
     assert can_fork(kept) == (name not in os.environ)
-
-
-def test_a_session_that_is_killed_ends_with_its_signal_and_another_follows(suite: Suite) -> None:
-    session = suite.start("suite", "--collect-only")
-    session.send_signal(signal.SIGKILL)
-    assert suite.end(session).status == -signal.SIGKILL
-    assert not alive(session.pid)
-    session.send_signal(signal.SIGKILL)  # as Popen, which does nothing then
-    assert ended(suite, "suite", "--collect-only")[1] == 0

@@ -14,9 +14,8 @@ from suite.compare.__main__ import main
 from suite.monitor.timeline import Sample, Span, cut, line, summary
 from suite.record.record import Record
 from suite.session.storage import compact
-from tests import records
+from tests import large, records
 from tests.published import RESULTS, RUNS
-from tests.studies import scale
 from tests.weights import published, weight
 
 pytestmark = pytest.mark.drawing
@@ -35,7 +34,7 @@ HOST = {
     "steal_cores": (0.02, 0.02), "cpu_some_share": (0.05, 1e-5), "io_some_share": (0.001, 1e-5),
     "io_full_share": (0.0, 1e-5), "memory_some_share": (0.0, 1e-5), "memory_full_share": (0.0, 1e-5),
 }  # fmt: skip
-GPU = dict.fromkeys(scale.GPU, (60.0, 0.1)) | {
+GPU = dict.fromkeys(large.GPU, (60.0, 0.1)) | {
     "gpu_utilisation_percent": (95.0, 1.0), "memory_used_bytes": (8e9, 2.0**20), "power_w": (480.0, 0.001),
     "temperature_c": (60.0, 1.0), "memory_temperature_c": (70.0, 1.0), "sm_clock_mhz": (1980.0, 15.0),
     "memory_clock_mhz": (2619.0, 1000.0), "clock_events": (4.0, 4.0), "pcie_tx_bytes_per_s": (3e7, 1024.0),
@@ -63,14 +62,15 @@ def launches(gpu: bool) -> list[Record]:
     for block in range(8):
         for batch in (32, 64, 128, 256):
             for framework in ("pytorch", "tensorflow", "jax"):
-                record = scale.noted(records.record(framework, block, batch=batch), points=2, gpus=0)
+                record = large.noted(records.record(framework, block, batch=batch), points=2, gpus=0)
                 draw = random.Random(record.key)
                 gpus = [{"name": "Example GPU", **seen(GPU, 0.1, draw)}] if gpu else []
                 made.append(replace(record, metrics={"host": seen(HOST, 0.5, draw), "gpus": gpus}))
     return made
 
 
-@pytest.mark.parametrize("gpu", [pytest.param(False, marks=pytest.mark.slow), True], ids=["cpu", "gpu"])
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu", [False, True], ids=["cpu", "gpu"])
 def test_a_published_run_of_96_launches_takes_less_than_600_kb_in_git(gpu: bool, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "machine" / "0001_a.json"
     run.parent.mkdir(parents=True)
@@ -87,5 +87,5 @@ def test_results_are_light() -> None:
     assert weight(path for paths in runs.values() for path in paths).disk < ALL_MOST, "a later run replaces one"
     assert not {name: str(weight(paths)) for name, paths in runs.items() if weight(paths).git >= RUN_MOST}
     heavy = [path for paths in runs.values() for path in paths[-1].iterdir() if path.suffix in (".svg", ".parquet")]
-    assert not heavy, "these can be had by `python -m suite.compare RUN --output DIR`"
+    assert not heavy, "these can be had by `training-suite compare RUN --output DIR`"
     assert all(path.exists() for paths in runs.values() for path in paths), "every run has a folder of its name"

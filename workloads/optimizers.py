@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 #: Fields that were added later, which are no part of a digest where they have these values.
 LATER = {
     "schedule": None, "clip_norm": None, "clip_value": None, "decay": None, "nesterov": False, "frozen": False,
+    "l2": None,
 }  # fmt: skip
 
 #: The factor of the learning rate when a part of the decay is over: of that part, from 0 to 1, and of the last factor.
@@ -91,12 +92,14 @@ class Options:
     @property
     def has_more(self) -> bool:
         """Whether it is another than `Sgd`, `Adam`, `AdamW`, `Lars` and `Lamb` by themselves."""
-        return isinstance(self, RmsProp | Adagrad) or any(as_dict(self).get(name) for name in LATER if name != "decay")
+        if isinstance(self, RmsProp | Adagrad) or (isinstance(self, Adam) and self.l2):
+            return True
+        return any(as_dict(self).get(name) for name in LATER.keys() - {"decay", "l2"})
 
     def decay_of(self, shape: tuple[int, ...]) -> float:
         """The L2 or decay of a tensor of this canonical shape that has none of its own."""
         del shape
-        return float(getattr(self, "l2", 0.0))
+        return float(getattr(self, "l2", None) or 0.0)
 
 
 @dataclass(frozen=True)
@@ -115,12 +118,17 @@ class Sgd(Options):
 
 @dataclass(frozen=True)
 class Adam(Options):
-    """Kingma and Ba (2015), algorithm 1: epsilon is added after the bias correction, as PyTorch and optax have it."""
+    """Kingma and Ba (2015), algorithm 1: epsilon is added after the bias correction, as PyTorch and optax have it.
+
+    With ``l2`` both moments are those of ``gradient + l2 * w``: L2 coupled, on every tensor, as PyTorch's Adam has it,
+    and optax with `add_decayed_weights` before Adam; `AdamW` has its ``decay`` instead.
+    """
 
     learning_rate: float = 1e-3
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
+    l2: float | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,11 @@ class AdamW(Adam):
     """
 
     decay: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.l2 is not None:
+            raise ValueError("AdamW has a decay and no l2; write Adam for L2 in the gradient")
 
     def decay_of(self, shape: tuple[int, ...]) -> float:
         return self.decay if len(shape) > 1 else 0.0

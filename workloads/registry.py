@@ -49,7 +49,7 @@ def register(place: str | Path) -> list[str]:
     found = [folder] if (folder / "spec.py").is_file() else sorted(path.parent for path in folder.glob("*/spec.py"))
     if not found:
         raise RegistryError(
-            f"{folder} has no spec.py, nor has a folder in it; `python -m suite.new workload NAME` writes a workload"
+            f"{folder} has no spec.py, nor has a folder in it; `training-suite new workload NAME` writes a workload"
         )
     return [_register(path) for path in found]
 

@@ -233,8 +233,8 @@ class WorkloadSpec:
         """The L2 or decay of every tensor by its name; `FROZEN` for one that is not trained."""
         usual = self.optimizer.decay_of
         every = {each.name: usual(each.shape) if each.decay is None else each.decay for each in self.tensors}
-        if type(self.optimizer) is Adam and any(every.values()):
-            raise ValueError("a tensor's decay needs an optimizer that has some; write AdamW for Adam")
+        if type(self.optimizer) is Adam and self.optimizer.l2 is None and any(every.values()):
+            raise ValueError("a tensor's decay needs an optimizer that has some; write AdamW or Adam(l2=0.0)")
         return every | dict.fromkeys(self.frozen, FROZEN)
 
     @property

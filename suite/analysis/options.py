@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import re
 from pathlib import Path
 
-from suite.analysis.records.load import STORAGE
 from suite.analysis.rows.wording import percent
-from suite.plan.command.common import option
+from suite.plan.command.common import OLDER, SAVED, option
 from suite.plan.measuring import MARGIN
 
 
@@ -28,11 +28,28 @@ def threshold(text: str) -> float:
 
 
 #: Files that a report may have besides, with the same content as its CSV tables and PNG plots, for other tools.
-EXTRAS = ("svg", "parquet")
+EXTRAS = ("png", "svg", "parquet")
+#: The same, and what is written where it is asked for.
+ASKED = (*EXTRAS, "pdf")
 
+
+def _file(text: str) -> Path:
+    if not Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"{text}: no such file")
+    return Path(text)
+
+
+STYLE = option("--style", type=_file, metavar="FILE", help="a style file of matplotlib's for the plots (.mplstyle)")
 RUNS = option("run", nargs="*", metavar="RUN", help="a file, a folder, or the number or name of a saved run")
-STORAGE_FOLDER = option("--storage", type=Path, metavar="DIR", default=STORAGE, help=f"saved runs; default: {STORAGE}")
-PRICE_HOUR = option("--price-hour", type=_price, metavar="P", help="price of the machine per hour, for cost")
+STORAGE_FOLDER = option(
+    "--storage",
+    type=Path,
+    metavar="DIR",
+    default=SAVED,
+    help=f"saved runs; default: {SAVED}, and {OLDER[SAVED]}",
+)
+PRICE_HOUR = option("--price-hour", type=_price, metavar="P", help="price of an hour of the machine, for costs")
+CURRENCY = option("--currency", default="", metavar="NAME", help="of the prices, such as EUR")
 PRICE_KWH = option("--price-kwh", type=_price, metavar="P", help="price of the GPU's energy per kWh, likewise")
 
 

@@ -1,4 +1,4 @@
-"""Finds the release of a framework that made a cell slower: ``python -m suite.bisect CELL --good A --bad B``."""
+"""Finds the release of a framework that made a cell slower: ``training-suite bisect CELL --good A --bad B``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ between the two that cannot be measured is passed over. With --why, launches are
 changed.
 
 examples:
-  python -m suite.bisect imdb_lstm-jax --size small --good 0.8.0 --bad 0.10.2
-  python -m suite.bisect imdb_lstm-jax-fp32-b32 --good 0.8.0 --bad newest --why
-  python -m suite.bisect cifar100_cnn-pytorch --good 2.9.1 --bad 2.10.0.dev3 --releases 2.10.0.dev1,2.10.0.dev2
+  training-suite bisect imdb_lstm-jax --size small --good 0.8.0 --bad 0.10.2
+  training-suite bisect imdb_lstm-jax-fp32-b32 --good 0.8.0 --bad newest --why
+  training-suite bisect cifar100_cnn-pytorch --good 2.9.1 --bad 2.10.0.dev3 --releases 2.10.0.dev1,2.10.0.dev2
 
 exit status: 0 found; 1 no release is decidedly slower, or not all is decided; 2 wrong usage, or the search cannot go
 on; 130 interrupted
@@ -39,7 +39,8 @@ on; 130 interrupted
            help="of any wrong decision in the whole search (default: 5)"),
     option("--why", action="store_true", help="profile the launches, and say what changed"),
     option("--size", choices=SIZES, help="of the workload (default: that of the cell)"),
-    common.WORKLOADS, common.MIN_WINDOW, common.DATA, common.DATA_DIR, common.DEVICE, common.SEED, common.RESUME,
+    common.WORKLOADS, common.MIN_WINDOW, common.DATA, common.DATA_DIR, common.DEVICE, common.GPU, common.SEED,
+    common.RESUME,
     common.JOURNAL_FOLDER, STORAGE_FOLDER,
     then="continue with the same options and --resume",
 )  # fmt: skip

@@ -63,7 +63,7 @@ def bisect(options: argparse.Namespace) -> int:
         run.close()
         if run.records:
             path = save_run(run, options.storage, f"bisect-{cell.id}")
-            compare = typed(f"python -m suite.compare {path} --by release")
+            compare = typed(f"training-suite compare {path} --by release")
             sys.stderr.write(f"Launches: {path}\nCompare them with: {compare}\n")
     return _answer(search, last, cells, run.records)
 

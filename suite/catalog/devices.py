@@ -27,9 +27,20 @@ class Device:
     summed_bytes: int = 2**28
 
 
+#: The variable by which CUDA shows a process some GPUs only, and counts those from 0.
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def shown_gpus() -> list[str]:
+    """The GPUs that this process may use, as `VISIBLE` names them; empty where nothing tells their number."""
+    if names := os.environ.get(VISIBLE):
+        return names.split(",")
+    return [str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*"))]
+
+
 def has_gpu() -> bool:
     """Whether this machine shows an NVIDIA GPU and `CUDA_VISIBLE_DEVICES` does not hide all of them."""
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
+    hidden = os.environ.get(VISIBLE, "0") in ("", "-1")
     # Linux under Windows has the second instead of the first.
     return not hidden and (Path("/dev/nvidiactl").exists() or Path("/usr/lib/wsl/lib/libcuda.so.1").exists())
 
@@ -47,4 +58,4 @@ ACCELERATORS = tuple(name for name, each in DEVICES.items() if each.is_accelerat
 
 #: The values of ``--device``.
 CHOICES = ("auto", *DEVICES)
-HELP = f"{', '.join(DEVICES)}, or auto: a GPU if there is one (default: auto)"
+HELP = f"{', '.join(DEVICES)}, cuda:N for the N-th GPU, or auto: a GPU if there is one (default: auto)"

@@ -36,8 +36,9 @@ class Setting:
     Booleans: an id and a caption have every value of a setting that ``is_always_named``, else all but the default. JSON
     leaves one that ``is_later`` out at its default, as before there was any. A framework has values of its own and a
     usual one where it ``is_of_framework``. What ``is_swept`` can be varied by an option; what ``is_choice`` one would
-    choose for speed, so that what it gains is looked for. The base of ratios is the default where ``starts_at_default``
-    and else the value that sorts first. With ``saves_memory``, memory is half of the question.
+    choose for speed, so that what it gains is looked for. One that ``is_of_script`` has no option, and tells the
+    variants of a reader's own script apart. The base of ratios is the default where ``starts_at_default`` and else the
+    value that sorts first. With ``saves_memory``, memory is half of the question.
 
     ``left_open`` is a value that leaves the choice to the framework or the system, so that any may be in force.
 
@@ -65,6 +66,7 @@ class Setting:
     is_of_framework: bool = False
     is_swept: bool = True
     is_choice: bool = True
+    is_of_script: bool = False
     starts_at_default: bool = True
     saves_memory: bool = False
     left_open: str | None = None
@@ -72,8 +74,6 @@ class Setting:
     former: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     kind = TEXT
-    #: Whether its option may be given several times; the values add up.
-    is_repeated = False
 
     def __post_init__(self) -> None:
         words = self.words or f"{self.name} {{}}"
@@ -232,14 +232,24 @@ class Loaders(Setting):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Variants(Setting):
+    """The setting that tells the variants of a reader's own script apart; empty for the script as it is."""
+
+    def text(self, value: Any) -> str:
+        return value or "as it is"
+
+    def rank(self, value: Any) -> Any:
+        """Sorts the numbers in a text as numbers."""
+        return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", value)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Releases(Setting):
     """The setting whose value is a version of the framework; empty for the environment that is installed.
 
     On the command line a value has its framework: ``jax=0.9.2``. The values after it are of the same framework, and one
     may stand for others: ``newest``, ``0.9.*`` (`suite.releases.resolve`).
     """
-
-    is_repeated = True
 
     @property
     def example(self) -> str:

@@ -14,7 +14,7 @@ from suite.catalog import load_installed
 from suite.catalog.frameworks import COMPILES, FRAMEWORKS, NOT_MEASURED, STRATEGIES
 from suite.catalog.loaders import LOADERS, Loader
 from suite.catalog.precisions import PRECISIONS, default_precisions
-from suite.catalog.setting import VERSION, Count, Loaders, Releases, Setting
+from suite.catalog.setting import VERSION, Count, Loaders, Releases, Setting, Variants
 from workloads.spec import WORKLOADS, read_declaration
 
 SIZES = ("full", "small")
@@ -33,7 +33,9 @@ COMPACT, SPREAD = BINDINGS = ("compact", "spread")
 KERNELS_OF = {name: kernels for name in WORKLOADS if (kernels := read_declaration(name).kernels)}
 KERNELS = ("auto", *dict.fromkeys(kernel for kernels in KERNELS_OF.values() for kernel in kernels))
 #: The names of workloads from outside of the repository (`workloads.registry`). A stored one imports nothing.
-OWN_WORKLOAD = re.compile(r"own_[a-z][a-z0-9_]{0,39}")
+OWN_WORKLOAD = re.compile(r"(own|script)_[a-z][a-z0-9_]{0,39}")
+#: How the name of a reader's own script begins, as a workload (`suite.script`).
+SCRIPT = "script_"
 
 
 def _some(choices: tuple[str, ...] | dict[str, Any]) -> str:
@@ -182,6 +184,11 @@ _ALL = (
         words="release {}", subject="release {}", short="{}",
         id_place=5, sort_place=10,
     ),
+    Variants(
+        name="variant", pattern=r"[A-Za-z0-9_.,:=+@%~-]{1,120}", is_later=True, is_of_script=True, left_open="",
+        help="", meaning="what differs from the script as it is, of a row of your own script", words="{}",
+        subject="{}", short="{}", id_place=6, sort_place=10,
+    ),
 )  # fmt: skip
 
 #: By name, in the order of the fields of `suite.plan.cell.Cell`.
@@ -191,7 +198,7 @@ SETTINGS: dict[str, Setting] = {each.name: each for each in (*_ALL, *load_instal
 BY_ID = tuple(sorted(SETTINGS.values(), key=lambda each: each.id_place))
 
 #: The options that take lists of values, and the axes of a sweep.
-SWEPT = tuple(name for name, each in SETTINGS.items() if each.is_swept)
+SWEPT = tuple(name for name, each in SETTINGS.items() if each.is_swept and not each.is_of_script)
 
 #: Whose values are a framework's own, so that each framework has its usual one.
 OF_A_FRAMEWORK = tuple(name for name, each in SETTINGS.items() if each.is_of_framework)
@@ -199,3 +206,6 @@ OF_A_FRAMEWORK = tuple(name for name, each in SETTINGS.items() if each.is_of_fra
 #: What tells the rows of one table apart besides the framework: the workload and the recipe have tables of their own.
 #: The size, which belongs to the workload, comes first.
 OF_ROWS = ("size", *(name for name in SETTINGS if name not in ("workload", "framework", "size", "recipe")))
+
+#: The settings of a row of a reader's own script: the others are the script's own affair.
+OF_SCRIPTS = tuple(name for name, each in SETTINGS.items() if each.is_of_script)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from framework_training_suite import PROGRAM
 
 #: A part of a name, such as `lstm`, counts as near from this many letters on.
 PART_LEAST = 3
@@ -10,8 +12,51 @@ PART_LEAST = 3
 #: What others call it.
 ALSO_CALLED = {
     "gpu": "cuda", "tf": "tensorflow", "single": "fp32", "float32": "fp32", "tensorfloat32": "tf32", "half": "fp16",
-    "float16": "fp16", "bfloat16": "bf16", "double": "fp64", "float64": "fp64",
+    "float16": "fp16", "bfloat16": "bf16", "double": "fp64", "float64": "fp64", "amp": "bf16",
+    "benchmark": "run", "bench": "run", "measure": "run", "start": "run", "train": "run", "report": "compare",
+    "show": "compare", "results": "list", "ls": "list", "runs": "list", "env": "doctor", "info": "doctor",
 }  # fmt: skip
+
+
+#: Options of other tools, and the suite's words for them, each of the first command here that has it.
+OPTIONS = {
+    "--dtype": "--precision", "--amp": "--precision bf16", "--fp16": "--precision fp16", "--bf16": "--precision bf16",
+    "--model": "--workload", "--dataset": "--workload", "--benchmark": "--workload", "--backend": "--framework",
+    "--gpus": "--devices", "--num-gpus": "--devices", "--nproc-per-node": "--devices", "--num-workers": "--loader w2",
+    "--runs": "--launches", "--repeat": "--launches", "--repeats": "--launches", "--min-runs": "--launches",
+    "--iterations": "--min-window", "--steps": "--min-window", "--warmup": "--min-window", "--filter": "-k",
+    "--bench": "-k", "--only": "-k", "--timeout": "--max-time", "--time": "--budget", "--duration": "--budget",
+    "--name": "--benchmark-save", "--save": "--benchmark-save", "--dry-run": "--collect-only -q",
+    "--list": "--collect-only -q", "--json": "--format json", "--export-json": "--format json",
+    "--export-markdown": "--format markdown", "--markdown": "--format markdown", "--csv": "--output DIR",
+    "--export-csv": "--output DIR", "--html": "--format html", "--output-dir": "--output", "--outdir": "--output",
+    "--out": "--output", "-o": "--output", "--group-by": "--by", "--sort": "--by", "--reference": "--baseline",
+    "--threshold": "--fail-if slower=5%", "--fail": "--fail-if slower=5%", "--compile-mode": "--compile",
+    "--trials": "--budget", "--quick": "--matrix smoke", "--smoke": "--matrix smoke", "--install": "--build",
+    "-v": "--verbose",
+}  # fmt: skip
+#: The command that has an option of these words where the one that was typed has not; otherwise it is ``run``.
+HOMES = dict.fromkeys(("--format", "--output", "--by", "--baseline", "--fail-if", "--verbose"), "compare")
+
+
+def unknown_option(arguments: Sequence[str], strange: Iterable[str], names: Iterable[str], prog: str) -> str:
+    """What to write for the first option among ``strange`` whose meaning is known or near; empty if none is.
+
+    ``arguments`` are all, and ``names`` the options of the command ``prog``.
+    """
+    known = list(names)
+    for argument in strange:
+        option, _, value = argument.partition("=")
+        words = OPTIONS.get(option) or nearest(option, known) if option.startswith("-") else ""
+        if not words:
+            continue
+        value = value or "".join(arguments[arguments.index(argument) + 1 :][:1])
+        words += f" {ALSO_CALLED[_plain(value)]}" if _plain(value) in ALSO_CALLED and " " not in words else ""
+        flag = words.partition(" ")[0]
+        home = f"{PROGRAM} {HOMES.get(flag, 'run')}"
+        meant = f"did you mean {words}?" if flag in known or prog == home else f"use `{home} {words}`"
+        return f"unknown option {option}; {meant}"
+    return ""
 
 
 def unknown(what: str, value: object, choices: Iterable[str], also: str = "") -> str:
@@ -36,7 +81,7 @@ def nearest(value: str, choices: Iterable[str]) -> str:
     if (meant := ALSO_CALLED.get(word)) in spelled:
         return meant
     parts = [choice for plain, choice in spelled.items() if len(word) >= PART_LEAST and word in plain]
-    close = get_close_matches(word, spelled, n=1)
+    close = get_close_matches(word, spelled, n=1, cutoff=0.6 if len(word) > PART_LEAST else 0.7)  # tpu is no cpu
     return spelled[close[0]] if close else parts[-1] if parts else ""
 
 

@@ -1,1 +1,1 @@
-"""Measures the suite itself: ``python -m suite.checks plain|loaders|monitor``."""
+"""Measures the suite itself: ``training-suite checks plain|loaders|monitor``."""

@@ -1,4 +1,4 @@
-"""Measures the suite itself: ``python -m suite.checks WHAT``."""
+"""Measures the suite itself: ``training-suite checks WHAT``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main() -> int:
         print(unknown("check", name, CHECKS), file=sys.stderr)
         return 2
     lines = [f"  {name:9} {words}" for name, words in CHECKS.items()]
-    print("\n".join(["usage: python -m suite.checks {plain,loaders,monitor} [options]", "", *lines]))
+    print("\n".join(["usage: training-suite checks {plain,loaders,monitor} [options]", "", *lines]))
     return 0 if name else 2
 
 

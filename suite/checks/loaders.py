@@ -1,4 +1,4 @@
-"""How many samples per second does each loader deliver? ``python -m suite.checks loaders``."""
+"""How many samples per second does each loader deliver? ``training-suite checks loaders``."""
 
 from __future__ import annotations
 

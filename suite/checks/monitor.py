@@ -1,4 +1,4 @@
-"""How much does monitoring slow a training down? Switches it on and off: ``python -m suite.checks monitor``."""
+"""How much does monitoring slow a training down? Switches it on and off: ``training-suite checks monitor``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what the suite times as fast as a plain loop of the same framework? ``python -m suite.checks plain``."""
+"""Is what the suite times as fast as a plain loop of the same framework? ``training-suite checks plain``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from framework_training_suite import CommandError, lack
 from suite.plan.cell import FRAMEWORKS, Cell
-from suite.plan.command.common import FRAMEWORK, MIN_WINDOW, SIZE, WORKLOAD, command, option
+from suite.plan.command.common import FRAMEWORK, MIN_WINDOW, SIZE, WORKLOAD, command, list_of, option
 from suite.plan.matrix import STUDIED
 from suite.session.launches.launch import LaunchError, ask
 from suite.worker.frameworks import import_framework
@@ -56,7 +56,7 @@ def _batches(text: str) -> tuple[int, ...]:
 
 @command(
     "suite.checks plain", __doc__, EXPLANATION,
-    WORKLOAD.but(choices=NETWORKS, help=f"default: {', '.join(STUDIED)}; may be repeated"),
+    WORKLOAD.but(**list_of("workload", NETWORKS), help=f"of {', '.join(NETWORKS)} (default: {', '.join(STUDIED)})"),
     FRAMEWORK, SIZE, MIN_WINDOW.but(default=1.5, help="default: 1.5 s"),
     option("--task", choices=TASKS, default=TRAIN, help=f"what both loops do (default: {TRAIN})"),
     option("--batch", type=_batches, default=(32,), metavar="N[,N]", help="default: 32"),

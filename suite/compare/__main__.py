@@ -1,4 +1,4 @@
-"""``python -m suite.compare``: compares recorded runs; prints the answer, and writes tables, plots and a report."""
+"""``training-suite compare``: compares recorded runs; prints the answer, and writes tables, plots and a report."""
 
 from __future__ import annotations
 

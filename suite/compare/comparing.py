@@ -6,28 +6,26 @@ import hashlib
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from suite.analysis.records.load import REPORT, LoadError, find, load
+from suite.analysis.records.load import REPORT, Launch, Loaded, LoadError, find, load
 from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.metrics import Prices
 from suite.analysis.statistics.accuracy import compare_accuracies, trains_to_the_end
-from suite.analysis.statistics.changes import Change, changes
+from suite.analysis.statistics.changes import Change, changes, check_machines
 from suite.compare.show import report_left_alone, show
-from suite.plan.cell import FRAMEWORKS
+from suite.plan.cell import FRAMEWORKS, Cell
+from suite.plan.command.common import OLDER, OWN, PUBLISHED, SAVED
 from suite.record.bundle import LARGEST, SUFFIX
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.terminal import Terminal
 from suite.report.html.folder import INDEX, Compared, is_made_from, is_written, place_for, write
-from suite.report.html.site import check, publish
 from suite.report.tables.frame import table
 from workloads.data.files import read_regular
 from workloads.data.progress import waiting
-
-RESULTS = Path("results")
 
 
 def compare(options: Namespace) -> int:
@@ -41,33 +39,22 @@ def compare(options: Namespace) -> int:
 def _compare(options: Namespace) -> int:
     try:
         paths, notes = find(options.run, options.storage)
+        paths, moved = _publish_own(paths) if _is_of_suite(options.publish) else (paths, [])
+        notes += moved
         checked = [_check_bundle(path) for path in paths if options.publish and _is_bundle(path)]
         with waiting("reading the launches") as describe:
             loaded = load(paths)
             describe("comparing the launches")
-            speed_changes = changes(loaded.launches) if options.fail_if is not None else None
-            groups = group(loaded.launches, options.by, options.across_machines)
-        _check_base(groups, options.by, options.baseline)
+            speed_changes = changes(loaded.launches, options.margin) if options.fail_if is not None else None
+            groups = group_launches(loaded, options)
         folder = _place(options, paths, {launch.run for launch in loaded.launches})
         # What stands in the default place may be published: asking again, perhaps otherwise, changes none of it.
         stands = not (options.output or options.publish) and is_written(folder)
     except (LoadError, OSError) as error:
-        print(f"suite.compare: {clean(error, 1000)}", file=sys.stderr)
+        print(f"training-suite compare: {clean(error, 1000)}", file=sys.stderr)
         return 2
-    prices = Prices(options.price_hour, options.price_kwh)
-    framework = options.baseline if options.by == "framework" else FRAMEWORKS[0]
     with waiting("comparing the launches"):
-        timed = [each for each in groups if not trains_to_the_end(each)]
-        compared = Compared(
-            loaded,
-            [table(each, options.baseline, prices, options.margin) for each in timed],
-            [compare_accuracies(each, framework) for each in groups if trains_to_the_end(each)],
-            [path.name for path in paths],
-            options.one_file,
-            published=bool(options.publish),
-            paths=paths,
-            checked=checked[0] if len(paths) == len(checked) == 1 else "",
-        )
+        compared = make(loaded, groups, options, paths, checked[0] if len(paths) == len(checked) == 1 else "")
     if options.format != "html":  # which shows its plots; anything else is said before they are drawn
         show(compared, [*notes, *loaded.notes], options, folder, stands)
         sys.stdout.flush()
@@ -75,18 +62,46 @@ def _compare(options: Namespace) -> int:
         with waiting("drawing the plots and writing the report"):
             late, page = _write(folder, compared, options, stands)
     except (LoadError, OSError) as error:
-        print(f"suite.compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
+        print(f"training-suite compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
     Terminal().out(page, end="")
     said = [f"note: {clean(note)}" for note in late]
     if options.verbose or options.format != "terminal":  # else the screen has said it
-        said.append(
-            report_left_alone(folder) if stands else f"written to {folder}: report.html, tables, launches, plots"
-        )
+        said.append(report_left_alone(folder) if stands else f"written to {folder}: report.html, tables, launches")
     said += [f"published: {options.publish / INDEX}"] if options.publish else []
     for line in said:
         print(line, file=sys.stderr)
     return _regressions(*speed_changes, options.fail_if) if speed_changes else 0
+
+
+def group_launches(loaded: Loaded, options: Namespace) -> list[Group]:
+    """Returns the groups that are compared along the axis that is asked for, which the options then name.
+
+    Raises `LoadError` where there is nothing to compare.
+    """
+    options.by, options.baseline = _axis(options, loaded.launches)
+    groups = group(loaded.launches, options.by, options.across_machines or options.by == "run")
+    _check_base(groups, options.by, options.baseline)
+    return groups
+
+
+def make(
+    loaded: Loaded, groups: Sequence[Group], options: Namespace, paths: Sequence[Path], checked: str = ""
+) -> Compared:
+    """Returns the tables of these groups."""
+    prices = Prices(options.price_hour, options.price_kwh, clean(options.currency, 20))
+    framework = options.baseline if options.by == "framework" else FRAMEWORKS[0]
+    timed = [each for each in groups if not trains_to_the_end(each)]
+    return Compared(
+        loaded,
+        [table(each, options.baseline, prices, options.margin) for each in timed],
+        [compare_accuracies(each, framework) for each in groups if trains_to_the_end(each)],
+        [path.name for path in paths],
+        options.one_file,
+        published=bool(options.publish),
+        paths=paths,
+        checked=checked,
+    )
 
 
 def _is_bundle(path: Path) -> bool:
@@ -118,14 +133,44 @@ def _place_in_site(site: Path, name: str, runs: Iterable[str], paths: Sequence[P
     return place_for(site, name, runs, lambda folder: is_made_from(folder, content), source)
 
 
-def _place(options: Namespace, paths: Sequence[Path], runs: Iterable[str]) -> Path:
+def _place_of_own(name: str, runs: Collection[str]) -> Path:
+    """Returns the folder of a user's report, or that of the published one of these runs. Raises `OSError`."""
+    published = place_for(PUBLISHED, name, runs)
+    return published if is_written(published) else place_for(OWN, name, runs)
+
+
+def _is_of_suite(site: Path | None) -> bool:
+    return site is not None and site.resolve() == PUBLISHED.resolve()
+
+
+def _publish_own(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
+    """Moves saved runs of the user to the published ones, in place of none; returns all, and notes on those moved.
+
+    Raises `OSError`.
+    """
+    there, notes = [], []
+    for path in paths:
+        if not path.resolve().is_relative_to(SAVED.resolve()):
+            there.append(path)
+            continue
+        there.append(OLDER[SAVED] / path.resolve().relative_to(SAVED.resolve()))
+        there[-1].parent.mkdir(parents=True, exist_ok=True)
+        there[-1].hardlink_to(path)  # which replaces no file
+        path.unlink()
+        notes.append(f"{path.name} was moved to {there[-1].parent}")
+    return there, notes
+
+
+def _place(options: Namespace, paths: Sequence[Path], runs: Collection[str]) -> Path:
     """Returns the folder to write into, which is there; raises `LoadError` if it cannot be, before anything is said."""
     site, name = options.publish, paths[0].stem + (f"-and-{len(paths) - 1}-more" if len(paths) > 1 else "")
     try:
         folder: Path = options.output or (
-            _place_in_site(site, name, runs, paths) if site else place_for(RESULTS, name, runs)
+            _place_in_site(site, name, runs, paths) if site else _place_of_own(name, runs)
         )
         if site:
+            from suite.report.html.site import check  # here, since pages take long to load
+
             check(site, folder)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -140,8 +185,11 @@ def _write(folder: Path, compared: Compared, options: Namespace, stands: bool) -
         return [], ""
     with tempfile.TemporaryDirectory() as elsewhere:
         place = Path(elsewhere) if stands else folder
-        notes = write(place, compared, options.extra)
-        notes += publish(options.publish) if options.publish else []
+        notes = write(place, compared, options.extra, options.style)
+        if options.publish:
+            from suite.report.html.site import publish
+
+            notes += publish(options.publish)
         return notes, (place / REPORT).read_text(encoding="utf-8") if printed else ""
 
 
@@ -155,6 +203,23 @@ def _regressions(tested: Sequence[Change], obstacles: Sequence[str], limit: floa
         lines.append("--fail-if: no cell could be tested, so nothing is known about a slow-down")
     print(*lines, sep="\n", file=sys.stderr)
     return int(bool(slower)) if tested else 3
+
+
+def _axis(options: Namespace, launches: Sequence[Launch]) -> tuple[str, str | None]:
+    """Returns the axis and the baseline: those that were asked for, else the first of several runs that share a cell.
+
+    Raises `LoadError` for runs of several machines.
+    """
+    runs: dict[Cell, set[str]] = {}
+    for launch in launches:
+        runs.setdefault(launch.record.cell, set()).add(launch.run)
+    between = options.by == "run" or (not options.by and max(map(len, runs.values())) > 1)
+    if not between:
+        by = options.by or "framework"
+        return by, options.baseline or (FRAMEWORKS[0] if by == "framework" else None)
+    if not options.across_machines:
+        check_machines(launches)
+    return "run", options.baseline or launches[0].run
 
 
 def _check_base(groups: Sequence[Group], by: str, baseline: str | None) -> None:

@@ -6,44 +6,56 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.analysis.options import EXTRAS, MARGIN_OPTION, PRICE_HOUR, PRICE_KWH, RUNS, STORAGE_FOLDER, threshold
-from suite.analysis.rows.axes import AXES
+from suite.analysis.options import (
+    ASKED,
+    CURRENCY,
+    EXTRAS,
+    MARGIN_OPTION,
+    PRICE_HOUR,
+    PRICE_KWH,
+    RUNS,
+    STORAGE_FOLDER,
+    STYLE,
+    threshold,
+)
+from suite.analysis.rows.axes import AXES, BETWEEN_RUNS
 from suite.catalog.suggest import unknown
 from suite.plan.cell import FRAMEWORKS
-from suite.plan.command.common import add, command_parser, one_of
+from suite.plan.command.common import OWN, PUBLISHED, add, command_parser, one_of
 
 FORMATS = ("terminal", "markdown", "json", "html")
 
 DESCRIPTION = """\
 Compare the cells of one or more runs. The command prints the answer and the columns that decide, on one screen, and
 then writes everything into a new folder: report.html (a page with all tables and plots), table.md, cells.csv (one row
-per cell), launches.csv (one row per launch, failed ones included; results/SCHEMA.md describes its columns), the plots
-as PNG, and run.json, a summary. Cells that train to their end are in accuracy.csv and epochs.csv instead of cells.csv.
-With --output, the folder also has the plots as SVG, for papers, and the launches as launches.parquet, with types. A
-folder that already holds a comparison of the run is changed by --output and --publish alone.
+per cell), launches.csv (one row per launch, failed ones included; results/SCHEMA.md describes its columns), and
+run.json, a summary. Cells that train to their end are in accuracy.csv and epochs.csv instead of cells.csv. With
+--output, the folder also has the plots as PNG and SVG, and the launches as launches.parquet, with types. A folder that
+already holds a comparison of the run is changed by --output and --publish alone.
 
 Ratios are only formed between rows with the same data, spec, size, precision, settings and run, and only if their
-fingerprints agree. A cell that failed keeps its row, with its outcome.
+fingerprints agree; of several runs of one machine, between each cell and the same one in the first run. A cell that
+failed keeps its row, with its outcome.
 """
 
 EXAMPLES = """\
 examples:
-  python -m suite.compare                             the run saved last
-  python -m suite.compare 0003                        a run by its number or name: smoke, 0003_smoke
-  python -m suite.compare 0003 --verbose              all columns, with their legend and all notes
-  python -m suite.compare 0003 --why                  where the time goes, one framework against another
-  python -m suite.compare 0003 0005                   two runs in one table; no ratio is formed between runs
-  python -m suite.compare results/journals/x.jsonl    what an interrupted run has measured
-  python -m suite.compare --by precision              what a precision gains within each framework
-  python -m suite.compare --by batch --baseline 128   the same for batch sizes, as ratios to batch 128
-  python -m suite.compare --by devices                what further devices gain, with efficiency and communication
-  python -m suite.compare A.json B.json --across-machines   two machines: ratios of the same cell, relative to A's
-  python -m suite.compare 0003 --publish results/     a report in its own folder, and an index over all of them
-  python -m suite.compare 0003 --format json          everything in the tables, for other programs
-  python -m suite.compare 0003 --format html > a.html     the report as one file
-  python -m suite.compare 0003 --output figures/ --extra svg    the plots of a published run for a paper
-  python -m suite.compare 0003 0005 --fail-if slower=5%   for CI: exit status 1 if a cell became significantly slower
-  python -m suite.compare --baseline jax --format markdown > ratios.md
+  training-suite compare                             the run saved last
+  training-suite compare 0003                        a run by its number or name: smoke, 0003_smoke
+  training-suite compare 0003 --verbose              all columns, with their legend and all notes
+  training-suite compare 0003 --why                  where the time goes, one framework against another
+  training-suite compare 0003 0005                   two runs of a machine: the second relative to the first
+  training-suite compare runs/journals/x.jsonl       what an interrupted run has measured
+  training-suite compare --by precision              what a precision gains within each framework
+  training-suite compare --by batch --baseline 128   the same for batch sizes, as ratios to batch 128
+  training-suite compare --by devices                what further devices gain, with efficiency and communication
+  training-suite compare A.json B.json --across-machines   two machines: ratios of the same cell, relative to A's
+  training-suite compare 0003 --publish results/     a report in its own folder, and an index over all of them
+  training-suite compare 0003 --format json          everything in the tables, for other programs
+  training-suite compare 0003 --format html > a.html     the report as one file
+  training-suite compare 0003 --output figures/ --extra svg    the plots of a published run for a paper
+  training-suite compare 0003 0005 --fail-if slower=5%   for CI: exit status 1 if a cell became significantly slower
+  training-suite compare --baseline jax --format markdown > ratios.md
 
 exit status: 0; 1 if a cell became slower (--fail-if); 2 for wrong usage, unusable input, or output that cannot be
 written; 3 if --fail-if could not test any cell
@@ -56,9 +68,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add(parser.add_argument, RUNS)
     parser.add_argument(
         "--by", type=one_of("axis", sorted(AXES)), metavar="AXIS",
-        help="what to form ratios along, all other settings being equal: framework (default), or within each framework "
-        f"{', '.join(name for name in AXES if name not in ('framework', 'machine'))}; or machine. accumulate is at the "
-        "same effective batch, devices with the same batch on each",
+        help="what to form ratios along, all other settings being equal: framework (default), run (default where "
+        "several runs have a cell in common), or within each framework "
+        f"{', '.join(name for name in AXES if name not in ('framework', *BETWEEN_RUNS))}; or machine. accumulate is at "
+        "the same effective batch, devices with the same batch on each",
     )  # fmt: skip
     parser.add_argument(
         "--baseline", metavar="VALUE",
@@ -81,7 +94,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--why", action="store_true",
-        help="print what makes one row slower than another, from the profiles of pytest suite --profile",
+        help="print what makes one row slower than another, from the profiles of training-suite run --profile",
     )  # fmt: skip
     _add_outputs(parser)
     add(parser.add_argument, STORAGE_FOLDER)
@@ -90,13 +103,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="exit with status 1 if a cell of the second run is significantly slower than in the first by more than "
         "this; with status 3 if no cell could be tested",
     )  # fmt: skip
-    add(parser.add_argument, PRICE_HOUR, PRICE_KWH)
+    add(parser.add_argument, PRICE_HOUR, PRICE_KWH, CURRENCY)
     options = parser.parse_args(arguments)
     if options.by == "machine" and not options.across_machines:
         parser.error("--by machine needs --across-machines, because numbers of different machines are not comparable")
     if options.extra is None:
         options.extra = EXTRAS if options.output and not options.publish else ()
-    options.by = options.by or ("machine" if options.across_machines else "framework")
+    options.by = options.by or ("machine" if options.across_machines else "framework" if options.baseline else "")
     if options.by == "framework":
         options.baseline = options.baseline or FRAMEWORKS[0]
         if options.baseline not in FRAMEWORKS:
@@ -107,24 +120,29 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _add_outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--output", type=Path, metavar="DIR", help="default: results/ and the name of the run, if nothing stands there"
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help=f"default: {OWN}/ and the name of the run; what stands there or in {PUBLISHED}/ is left as it is",
     )
     parser.add_argument(
         "--publish", type=Path, metavar="DIR",
-        help="add the report to the static site in DIR: a folder for it there, and index.html over all of them",
+        help="add the report to the static site in DIR: a folder for it there, and index.html over all of them; with "
+        f"{PUBLISHED}/, a run of your own moves from {OWN}/ to those that git keeps",
     )  # fmt: skip
     parser.add_argument(
         "--one-file", action="store_true", help="embed the plots in report.html, so that it needs no other file"
     )
     parser.add_argument(
         "--extra", type=_extras, metavar="FILES",
-        help="also write svg (the plots), parquet (the launches), both (with a comma), or none; default: both with "
-        "--output, otherwise none, because results/ and sites are kept in git",
+        help="also write png, svg, pdf (the plots), parquet (the launches), several (with a comma), or none; "
+        "default: all but pdf with --output, otherwise none, because results/ and sites are kept in git",
     )  # fmt: skip
+    add(parser.add_argument, STYLE)
 
 
 def _extras(text: str) -> tuple[str, ...]:
     names = () if text == "none" else tuple(text.split(","))
-    if others := set(names) - {*EXTRAS}:
-        raise argparse.ArgumentTypeError(f"{min(others)!r} is not one of: {', '.join(EXTRAS)}, none")
+    if others := set(names) - {*ASKED}:
+        raise argparse.ArgumentTypeError(f"{min(others)!r} is not one of: {', '.join(ASKED)}, none")
     return names

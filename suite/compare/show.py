@@ -15,16 +15,15 @@ from suite.report.format.terminal import Terminal
 from suite.report.html.folder import Compared, text_of, views_of
 from suite.report.screen import markdown
 from suite.report.screen.comparison import to_json
-from suite.report.screen.short import Room, screen
+from suite.report.screen.short import screen, wrap
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table
-from suite.report.tables.timed import legend
+from suite.report.tables.legend import legend
 from suite.report.text import missing
-from suite.report.text.answer import answer
 from suite.report.text.why import explain_sides, is_profiled, no_profile
 
 #: The screen where there is no terminal: a pipe gets the same on every machine.
-WIDTH, LINES = 120, 40
+WIDTH = 120
 
 
 def show(compared: Compared, notes: Sequence[str], options: Namespace, folder: Path, stands: bool) -> None:
@@ -62,19 +61,19 @@ def _sources(compared: Compared) -> str:
 
 def _answer(compared: Compared) -> list[str]:
     """Returns the sentences of the answer, then the machine."""
-    findings = answer(compared.tables, compared.learned)
+    findings = compared.answer
     return [*findings.sentences, f"Measured on: {findings.machine or 'a machine that was not recorded'}."]
 
 
 def _screen(terminal: Terminal, compared: Compared, notes: Sequence[str], report: str) -> None:
-    width, lines = (terminal.width, terminal.height) if terminal.is_terminal else (WIDTH, LINES)
-    findings = answer(compared.tables, compared.learned)
+    width = terminal.width if terminal.is_terminal else WIDTH
+    findings = compared.answer
     launches = count(len(compared.loaded.launches), "launch")
     first = f"{_sources(compared)}: {launches}{f' on {findings.machine}' if findings.machine else ''}"
-    last = [*notes, f"{report}. All columns, legend and notes: add --verbose."]
-    room = Room(width, lines - 2, "add --verbose")  # without the first line and the prompt
-    shown = screen(findings.sentences, compared.tables, compared.learned, room, last)
-    for line in (first if len(first) < width else f"{first[: width - 2]}…", *shown):
+    bounds = "In parentheses: 95 % intervals. " * findings.has_bounds
+    last = f"{report}. {bounds}All ratios, columns and notes: add --verbose."
+    shown = screen(findings, compared.tables, compared.learned, width, more="add --verbose", remarks=notes, last=[last])
+    for line in (*wrap([first], width - 1), "", *shown):
         terminal.print(line, soft_wrap=True)
 
 

@@ -1,1 +1,1 @@
-"""Checks what this machine can measure, and says how to fix what it cannot: ``python -m suite.doctor``."""
+"""Checks what this machine can measure, and says how to fix what it cannot: ``training-suite doctor``."""

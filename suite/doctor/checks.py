@@ -218,7 +218,7 @@ def data(directory: str | None) -> Iterator[Finding]:
             text = f"{name} is not cached yet; it will be read from the data directory if it is there"
             yield Finding("data", OK, text)
         else:
-            mend = typed("python -m workloads.data fetch")
+            mend = typed("training-suite data fetch")
             yield Finding("data", NOTE, f"{name} is not cached: it will be downloaded", mend)
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free = shutil.disk_usage(existing).free

@@ -1,4 +1,4 @@
-"""``python -m suite.export``: sends recorded runs to MLflow, TensorBoard, W&B or Prometheus."""
+"""``training-suite export``: sends recorded runs to MLflow, TensorBoard, W&B or Prometheus."""
 
 from __future__ import annotations
 
@@ -11,29 +11,27 @@ from framework_training_suite import entry
 from suite.analysis.options import RUNS, STORAGE_FOLDER
 from suite.analysis.records.load import REPORT, Launch, Loaded, LoadError, find, load
 from suite.export.target import ExportError, Origin, Target, abouts, target
-from suite.plan.command.common import add, command_parser
+from suite.plan.command.common import OWN, PUBLISHED, add, command_parser
 from suite.record.text import clean
 from workloads.data.progress import waiting
-
-RESULTS = Path("results")
 
 DESCRIPTION = """\
 Send recorded runs to the tracker that you already use. Each launch becomes a run there: its settings as parameters,
 its throughput, times and memory as metrics, each curve with its own steps, and its record as JSON. A repeated export
-adds only what is missing. To send launches while they are measured: pytest suite --track mlflow
+adds only what is missing. To send launches while they are measured: training-suite run --track mlflow
 """
 
 EPILOG = """\
 examples:
-  python -m suite.export mlflow 0003                       to $MLFLOW_TRACKING_URI, or http://127.0.0.1:5000
-  python -m suite.export mlflow 0003 0005 --to http://tracker.example:5000
-  python -m suite.export mlflow results/journals/x.jsonl   what an interrupted run has measured
-  python -m suite.export mlflow 0003 --report results/0003_smoke    with the report that suite.compare wrote
-  python -m suite.export tensorboard 0003                  then: tensorboard --logdir results/tensorboard
-  python -m suite.export wandb 0003                        offline; then: wandb sync results/wandb/offline-run-*
-  python -m suite.export prometheus 0003                   for a textfile collector, and for promtool's backfill
+  training-suite export mlflow 0003                       to $MLFLOW_TRACKING_URI, or http://127.0.0.1:5000
+  training-suite export mlflow 0003 0005 --to http://tracker.example:5000
+  training-suite export mlflow runs/journals/x.jsonl      what an interrupted run has measured
+  training-suite export mlflow 0003 --report runs/0003_smoke    with the report that compare wrote
+  training-suite export tensorboard 0003                  then: tensorboard --logdir results/tensorboard
+  training-suite export wandb 0003                        offline; then: wandb sync results/wandb/offline-run-*
+  training-suite export prometheus 0003                   for a textfile collector, and for promtool's backfill
 
-`python -m suite.export TARGET --help` explains a target.
+`training-suite export TARGET --help` explains a target.
 
 exit status: 0; 1 if a run could not be sent; 2 for wrong usage, unusable input, or a library that is not installed; 130
 if interrupted
@@ -53,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reports = [options.report] if options.report else _reports(paths)
         files = [file for folder in reports for file in _files(folder)]
     except (LoadError, ExportError, OSError) as error:
-        print(f"suite.export: {clean(error, 1000)}", file=sys.stderr)
+        print(f"training-suite export: {clean(error, 1000)}", file=sys.stderr)
         return 2
     for note in [*notes, *loaded.notes]:
         print(f"note: {clean(note)}", file=sys.stderr)
@@ -61,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for run, launches in _by_run(loaded):
             print(_export(chosen, place, Origin(run, dict(loaded.runs.get(run, {}))), launches, files))
     except ExportError as error:
-        print(f"suite.export: {clean(error, 1000)}", file=sys.stderr)
+        print(f"training-suite export: {clean(error, 1000)}", file=sys.stderr)
         return 1
     return 0
 
@@ -86,14 +84,14 @@ def _by_run(loaded: Loaded) -> Iterator[tuple[str, list[Launch]]]:
 
 
 def _reports(paths: Sequence[Path]) -> list[Path]:
-    folder = RESULTS / paths[0].stem
-    return [folder] if len(paths) == 1 and (folder / REPORT).is_file() else []
+    folders = [parent / paths[0].stem for parent in (OWN, PUBLISHED)] if len(paths) == 1 else []
+    return [folder for folder in folders if (folder / REPORT).is_file()][:1]
 
 
 def _files(folder: Path) -> list[Path]:
     """The files of a report's folder. Raises `ExportError` if it holds no report."""
     if not (folder / REPORT).is_file():
-        raise ExportError(f"--report {folder}: no {REPORT} there; write one with python -m suite.compare RUN")
+        raise ExportError(f"--report {folder}: no {REPORT} there; write one with training-suite compare RUN")
     return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
 
 
@@ -106,8 +104,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         part.add_argument("--to", metavar="PLACE", help=about.to)
         part.add_argument(
             "--report", type=Path, metavar="DIR",
-            help="folder that suite.compare wrote, whose files go along where the target takes them; default: that of "
-            "the run in results/, if it is there",
+            help="folder that training-suite compare wrote, whose files go along where the target takes them; default: "
+            f"that of the run in {OWN}/ or {PUBLISHED}/, if it is there",
         )  # fmt: skip
         add(part.add_argument, STORAGE_FOLDER)
     return parser.parse_args(arguments)

@@ -230,7 +230,7 @@ class Family:
         return kind(f"{PREFIX}{self.name}", self.help, labels=self.labels)
 
 
-#: What `pytest suite --metrics-port` serves while a run goes on.
+#: What `training-suite run --metrics-port` serves while a run goes on.
 LIVE = (
     Family("run_info", "The run that goes on; its value is always 1", ("run", "matrix", "suite")),
     Family("launches_planned", "Launches of the run"),
@@ -250,7 +250,7 @@ LIVE = (
     Family("host_memory_bytes", "Resident memory of the worker and its children"),
 )
 
-#: What `python -m suite.export prometheus` writes of each launch.
+#: What `training-suite export prometheus` writes of each launch.
 STORED = (
     Family("launch_samples_per_second", "Throughput of a launch, by phase", (*LAUNCH, "phase")),
     Family("launch_step_seconds", "Mean time of a step, by phase", (*LAUNCH, "phase")),

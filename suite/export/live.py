@@ -1,4 +1,4 @@
-"""Serves Prometheus metrics while a run goes on, in the controller: ``pytest suite --metrics-port 9464``.
+"""Serves Prometheus metrics while a run goes on, in the controller: ``training-suite run --metrics-port 9464``.
 
 The values are what the controller has anyway (progress messages, the monitor's samples, the journal). They are put
 together when somebody asks, so that nothing happens between two scrapes.

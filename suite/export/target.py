@@ -64,7 +64,7 @@ class About:
 
     ``library`` is the module that it needs, and ``extra`` that of this project which installs it. Without ``--to``, the
     place is that of the ``variable`` of the environment, else ``default``; ``check`` returns it, or raises
-    `ExportError` for what cannot be one. With ``follows``, `pytest suite --track` sends to it while a run goes on.
+    `ExportError` for what cannot be one. With ``follows``, `run --track` sends to it while a run goes on.
     """
 
     takes: str

@@ -1,6 +1,6 @@
 """Watches a worker from its parent, in a thread that samples; the measured process does not take part.
 
-The overhead is measured, not assumed: ``python -m suite.checks monitor`` runs the same cell with and without it.
+The overhead is measured, not assumed: ``training-suite checks monitor`` runs the same cell with and without it.
 """
 
 from __future__ import annotations

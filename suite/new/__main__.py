@@ -1,4 +1,4 @@
-"""Writes the folder of a new workload, which runs as it stands: ``python -m suite.new workload NAME``."""
+"""Writes the folder of a new workload, which runs as it stands: ``training-suite new workload NAME``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from framework_training_suite import CommandError, typed
-from suite.plan.command.common import command, option
+from suite.plan.command.common import FRAMEWORK, command, option
 from workloads.registry import FRAMEWORK_FILES, NAME
 from workloads.spec import WORKLOADS
 
@@ -17,8 +17,8 @@ TEMPLATE = Path(__file__).parent / "template"
 
 EPILOG = """\
 examples:
-  python -m suite.new workload my_model                        all three frameworks
-  python -m suite.new workload my_model --framework pytorch    one of them; add the others' files when you port it
+  training-suite new workload my_model                        all three frameworks
+  training-suite new workload my_model --framework pytorch    one of them; add the others' files when you port it
 
 exit status: 0; 1 if the folder cannot be written; 2 for wrong usage
 """
@@ -28,7 +28,7 @@ exit status: 0; 1 if the folder cannot be written; 2 for wrong usage
     "suite.new", __doc__, EPILOG,
     option("what", choices=("workload",), help="what to write"),
     option("name", metavar="NAME", help="small letters, digits and underscores"),
-    option("--framework", choices=FRAMEWORK_FILES, action="append", help="default: all; may be repeated"),
+    FRAMEWORK,
     option("--into", type=Path, default=Path(), metavar="DIR", help="default: this folder"),
 )  # fmt: skip
 def main(options: Namespace) -> int:
@@ -42,7 +42,9 @@ def main(options: Namespace) -> int:
     folder: Path = options.into / options.name
     files = ("spec", "data", *(options.framework or FRAMEWORK_FILES))
     if os.path.lexists(folder):
-        print(f"suite.new: {folder} is there already, and stays as it is; choose another name", file=sys.stderr)
+        print(
+            f"training-suite new: {folder} is there already, and stays as it is; choose another name", file=sys.stderr
+        )
         return 1
     partial = options.into / f".{options.name}-{os.getpid()}"
     try:
@@ -53,11 +55,11 @@ def main(options: Namespace) -> int:
         partial.rename(folder)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
-        print(f"suite.new: {folder} cannot be written: {error.strerror or error}", file=sys.stderr)
+        print(f"training-suite new: {folder} cannot be written: {error.strerror or error}", file=sys.stderr)
         return 1
     print(f"wrote {folder}: {', '.join(f'{file}.py' for file in files)}")
-    print(f"\nIs it the same model in all of them?   {typed(f'python -m suite.prove {folder}')}")
-    print(f"How fast is it?                        {typed(f'pytest suite --benchmark-save --workloads {folder}')}")
+    print(f"\nIs it the same model in all of them?   {typed(f'training-suite prove {folder}')}")
+    print(f"How fast is it?                        {typed(f'training-suite run --workloads {folder}')}")
     return 0
 
 

@@ -6,6 +6,7 @@ A cell is hashable, has a readable id for ``pytest -k``, and travels as JSON. It
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, make_dataclass, replace
 from dataclasses import field as field_of
 from functools import cached_property
@@ -15,7 +16,7 @@ from suite.catalog import frameworks, precisions
 from suite.catalog.frameworks import COMPILES
 from suite.catalog.loaders import LOADERS, CellError, Loader
 from suite.catalog.setting import AUTO
-from suite.catalog.settings import BY_ID, KERNELS_OF, OWN_WORKLOAD, SETTINGS
+from suite.catalog.settings import BY_ID, KERNELS_OF, OF_SCRIPTS, OWN_WORKLOAD, SCRIPT, SETTINGS
 from suite.plan.schema import SchemaError, decode
 from workloads.spec import WORKLOADS
 
@@ -78,6 +79,7 @@ if TYPE_CHECKING:  # for type checkers; what a setting is, and its default, is i
         bind: str = ""
         layout: str = ""
         release: str = ""
+        variant: str = ""
 
 else:
     _FIELDS = ((name, each.type, field_of(default=each.default)) for name, each in SETTINGS.items())
@@ -137,9 +139,19 @@ class Cell(_Settings):
         return "-".join(
             setting.part(value)
             for setting in BY_ID
+            if setting.name in self._named
             if (value := getattr(self, setting.name)) != setting.default or setting.is_always_named
             if value not in ("", REFERENCE_STRATEGY[self.framework])
         )
+
+    @property
+    def is_of_script(self) -> bool:
+        """Whether it is a reader's own script, whose settings are its own affair."""
+        return self.workload.startswith(SCRIPT)
+
+    @property
+    def _named(self) -> Iterable[str]:
+        return ("workload", "framework", *OF_SCRIPTS) if self.is_of_script else SETTINGS
 
     def but(self, **changes: Any) -> Cell:
         """The same cell with some settings changed.

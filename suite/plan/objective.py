@@ -93,6 +93,7 @@ class Question:
     margin: float = MARGIN
     price_hour: float | None = None  # in any currency
     price_kwh: float | None = None
+    upward: bool = False  # larger batches are tried until they are no faster, or do not fit
 
     @property
     def target(self) -> float | None:
@@ -112,6 +113,7 @@ class Question:
             "margin": self.margin,
             "price_hour": self.price_hour,
             "price_kwh": self.price_kwh,
+            **({"upward": True} if self.upward else {}),
         }
 
 
@@ -185,6 +187,8 @@ def check(question: Question) -> None:
         raise MatrixError("the cost of a million samples needs a price: add --price-hour, --price-kwh or both")
     if "seconds-to-accuracy" in (each.name for each in question.limits) and question.target is None:
         raise MatrixError("--within seconds-to-accuracy needs the accuracy: --objective seconds-to-accuracy=.86 too")
+    if question.upward and question.names != ["samples/s"]:
+        raise MatrixError("--batch up goes up until throughput no longer grows; for other objectives list the batches")
     if question.target is not None and needs_energy(question):
         raise MatrixError("a training to the end has no joules per sample; search for one of the two")
 

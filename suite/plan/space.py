@@ -18,6 +18,9 @@ DEFAULTS: Mapping[bool, Mapping[str, str]] = {
     gpu: {name: each.search[gpu] for name, each in SETTINGS.items() if each.search[gpu]} for gpu in (False, True)
 }
 
+#: What `--batch up` stands for: each is tried, from the smallest, until they are no faster or do not fit.
+UP, UPWARD = "up", ",".join(str(2**power) for power in range(4, 14))
+
 #: What names all of these axes.
 ALL = "all"
 

@@ -1,4 +1,4 @@
-"""Profiles one cell: a table of where the time of its step goes, and a trace: ``python -m suite.profile CELL``."""
+"""Profiles one cell: a table of where the time of its step goes, and a trace: ``training-suite profile CELL``."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from suite.plan.cell import SIZES
 from suite.plan.command import common
 
 EPILOG = """\
-A cell's id is what `pytest suite --collect-only -q` lists. Its beginning is enough: what is left out is as usual.
+A cell's id is what `training-suite run --collect-only -q` lists. Its beginning is enough: what is left out is as usual.
 
 examples:
-  python -m suite.profile imdb_lstm-pytorch                       fp32, batch 32, the usual compile mode and loader
-  python -m suite.profile cifar100_cnn-jax-fp32-b32 --size small
-  python -m suite.profile cifar100_cnn-pytorch-bf16-b64-compile --code --launches 3
+  training-suite profile imdb_lstm-pytorch                       fp32, batch 32, the usual compile mode and loader
+  training-suite profile cifar100_cnn-jax-fp32-b32 --size small
+  training-suite profile cifar100_cnn-pytorch-bf16-b64-compile --code --launches 3
 
-The launch is measured as by `pytest suite`, and profiled after its last timed window. It is in a journal of its own, so
-`python -m suite.compare results/journals/RUN.jsonl --why` compares it with others.
+The launch is measured as by `training-suite run`, and profiled after its last timed window. It is in a journal of its
+own, so `training-suite compare runs/journals/RUN.jsonl --why` compares it with others.
 
 exit status: 0; 1 if the launch failed or left no profile; 2 for wrong usage; 130 if interrupted
 """
@@ -48,6 +48,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         common.DATA,
         common.DATA_DIR,
         common.DEVICE,
+        common.GPU,
         common.TRUSTED_NETWORK,
         common.SEED,
         common.JOURNAL_FOLDER,

@@ -40,19 +40,19 @@ def profile(options: argparse.Namespace) -> int:
             register(place)
         cell = parse_cell(options.cell)
     except (ChoiceError, CellError, MatrixError, RegistryError) as error:
-        print(f"suite.profile: {clean(error, 1000)}", file=sys.stderr)
+        print(f"training-suite profile: {clean(error, 1000)}", file=sys.stderr)
         return 2
     try:
         records, folder = launch(cell.but(size=options.size or cell.size, compile=cell.compile), options)
     except (LaunchError, JournalError, DataError, OSError) as error:
-        print(f"suite.profile: {clean(error, 1000)}", file=sys.stderr)
+        print(f"training-suite profile: {clean(error, 1000)}", file=sys.stderr)
         return 2
     costs = costs_of(records)
     if costs is None:
         log = f"{folder}/*.log"
         reasons = {f"{each.outcome.status}: {each.outcome.reason}" for each in records if not each.outcome.ok}
         why = clean("; ".join(sorted(reasons)) or f"the launch ended well, but its profiler failed; see {log}", 1000)
-        print(f"suite.profile: no profile of {cell.id}: {why}", file=sys.stderr)
+        print(f"training-suite profile: no profile of {cell.id}: {why}", file=sys.stderr)
         return 1
     terminal = Terminal()
     for view in views(costs):

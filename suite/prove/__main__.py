@@ -1,4 +1,4 @@
-"""Is a port the same model? In float64, layer by layer: ``python -m suite.prove PATH``."""
+"""Is a port the same model? In float64, layer by layer: ``training-suite prove PATH``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from framework_training_suite import CommandError
 from suite.plan.cell import FRAMEWORKS, SIZES
-from suite.plan.command.common import command, option
+from suite.plan.command.common import FRAMEWORK, command, option
 from suite.prove.numbers import Given, Numbers
 from suite.prove.output import verdict
 from suite.prove.questions import answer, collect_given, workload_at, write_given
@@ -21,10 +21,10 @@ from workloads.spec import specification
 
 EPILOG = """\
 examples:
-  python -m suite.prove my_model                                      all frameworks that it has a file for
-  python -m suite.prove my_model --framework pytorch --framework jax  the first is the reference
-  python -m suite.prove my_model --weights trained.safetensors        with weights of your own
-  python -m suite.prove imdb_lstm                                     one of the suite's own
+  training-suite prove my_model                                      all frameworks that it has a file for
+  training-suite prove my_model --framework pytorch,jax              the first is the reference
+  training-suite prove my_model --weights trained.safetensors        with weights of your own
+  training-suite prove imdb_lstm                                     one of the suite's own
 
 All frameworks get the same weights and batches, in float64 on the CPU. Compared are tensors and their counts, logits,
 loss, every gradient, three optimizer steps, an evaluation after them, dropout by its draws, and all answers once more
@@ -39,8 +39,7 @@ seen; 2 wrong usage; 3 a framework could not be asked, or there is only one; 130
 @command(
     "suite.prove", __doc__, EPILOG,
     option("path", metavar="PATH", help="folder of a workload, or the name of one of the suite's own"),
-    option("--framework", choices=FRAMEWORKS, action="append",
-           help="may be repeated; the first is the reference (default: all that have a file)"),
+    FRAMEWORK.but(help=f"of {', '.join(FRAMEWORKS)}; the first is the reference (default: all that have a file)"),
     option("--size", choices=SIZES, default="small", help="of the workload (default: small)"),
     option("--weights", metavar="FILE",
            help="weights by canonical names, .npz or .safetensors (default: random ones)"),
@@ -62,7 +61,7 @@ def main(options: argparse.Namespace) -> int:
             raise
         raise CommandError(describe_fault(error, places[0])) from None
     if len(found) < 2:
-        print("suite.prove: nothing to compare with; add the file of a second framework", file=sys.stderr)
+        print("training-suite prove: nothing to compare with; add the file of a second framework", file=sys.stderr)
         return 3
     reference, *others = found
     lines, all_same = verdict(reference, others, of)
@@ -80,7 +79,7 @@ def _ask(workload: str, frameworks: list[str], size: str, of: Given) -> list[Num
                 with waiting(f"asking {framework}"):
                     found.append(answer(workload, framework, size, Path(folder)))
             except LaunchError as error:
-                print(f"suite.prove: {clean(error, 1000)}", file=sys.stderr)
+                print(f"training-suite prove: {clean(error, 1000)}", file=sys.stderr)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -122,9 +123,9 @@ class Pair:
             if not at:
                 return None
             held.append(set().union(*(tensors for number, tensors in layers if number in at)))
-            first, last = side.group(f"layers/{at[0]}"), side.group(f"layers/{at[-1]}")
+            first = side.group(f"layers/{at[0]}")
             own = {name: first[name] for name in FIRST if name in first}
-            own |= {name: last[name] for name in LAST if name in last}
+            own |= _last_of(side, [at for at in layers if at[1] & group])
             arrays.append({name: _widen(array) for name, array in own.items()})
             calls.append(at[0])
         if held[0] != held[1]:
@@ -133,6 +134,26 @@ class Pair:
         tensors = {name: array for name, array in weights.items() if name in group}
         name = _name(list(tensors), weights)
         return Layer(name, tensors, arrays[0], arrays[1], (calls[0], calls[1]))
+
+
+def is_backward(name: str) -> bool:
+    """Whether a tensor is of the backward direction of a layer that reads both ways."""
+    return "backward" in name
+
+
+def either_way(name: str) -> str:
+    """The name of a tensor without the direction that it is of."""
+    return re.sub("forward|backward", "", name)
+
+
+def _last_of(side: Numbers, layers: list[tuple[int, set[str]]]) -> dict[str, Array]:
+    """What the last of these layers gave; where it has two directions, which one side has as two layers, of both."""
+    final = {*map(either_way, layers[-1][1])}
+    last = [(any(map(is_backward, tensors)), at) for at, tensors in layers if {*map(either_way, tensors)} == final]
+    ends = [side.group(f"layers/{at}") for _, at in sorted(last)]
+    shapes = {name: {end[name].shape[:-1] if name in end else None for end in ends} for name in LAST}
+    found = {name: [end[name] for end in ends] for name in LAST if len(shapes[name]) == 1 and None not in shapes[name]}
+    return {name: np.concatenate(each, -1) if len(each) > 1 else each[0] for name, each in found.items()}
 
 
 def _is_vector(name: str, array: Array) -> bool:

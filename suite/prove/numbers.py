@@ -125,7 +125,13 @@ def same(pair: tuple[Array, Array] | None, tolerance: float = TOLERANCE) -> bool
 
 def _last_states(one: Array, other: Array) -> list[tuple[Array, Array]]:
     if one.ndim == 3 and other.ndim == 2:
-        return [(one[:, -1], other), (one[-1], other)]
+        return [(state, other) for state in last_states(one)]
     if one.ndim == 2 and other.ndim == 3:
-        return [(one, other[:, -1]), (one, other[-1])]
+        return [(one, state) for state in last_states(other)]
     return [(one, other)]
+
+
+def last_states(states: Array) -> list[Array]:
+    """The last of all states (b, t, units) or (t, b, units), and what each of two directions ended with."""
+    half = states.shape[-1] // 2
+    return [states[:, -1], states[-1], np.concatenate([states[:, -1, :half], states[:, 0, half:]], -1)]

@@ -1,4 +1,4 @@
-"""Lists the releases of a framework, and builds or removes their environments: ``python -m suite.releases``."""
+"""Lists the releases of a framework, and builds or removes their environments: ``training-suite releases``."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from suite.report.format.view import LEFT, RIGHT, Grid, View
 
 EPILOG = """\
 examples:
-  python -m suite.releases                            what is built here, of all frameworks
-  python -m suite.releases jax                        what there is, and what fits the Pythons of this machine
-  python -m suite.releases jax --build 0.9.2,0.10.2,newest
-  python -m suite.releases jax --remove 0.9.2
-  pytest suite --benchmark-save --workload imdb_lstm --release jax=0.9.2,0.10.2    builds what is missing, and measures
+  training-suite releases                            what is built here, of all frameworks
+  training-suite releases jax                        what there is, and what fits the Pythons of this machine
+  training-suite releases jax --build 0.9.2,0.10.2,newest
+  training-suite releases jax --remove 0.9.2
+  training-suite run --workload imdb_lstm --release jax=0.9.2,0.10.2    builds what is missing, and measures
 
 Environments are in the cache folder (SUITE_CACHE_DIR). They are built by uv, with the newest Python of this machine
 that the release fits. docs/releases.md explains more.
@@ -70,7 +70,7 @@ def _list(framework: str | None) -> None:
         return
     rows = [[name, made.release, *_of(made)] for name in FRAMEWORKS for made in list_built(name)]
     if not rows:
-        terminal.say("No release is built. `python -m suite.releases FRAMEWORK` lists what there is.")
+        terminal.say("No release is built. `training-suite releases FRAMEWORK` lists what there is.")
         return
     headers = ["framework", "release", "Python", "size", "lock"]
     terminal.show(View("Built releases", Grid(headers, rows, [LEFT, LEFT, LEFT, RIGHT, LEFT], 2), [f"In {folder()}."]))

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from framework_training_suite import typed
 from suite.catalog.defects import PLACES, find_defects
 from suite.catalog.devices import has_gpu
 from suite.catalog.frameworks import FRAMEWORKS
@@ -90,7 +89,7 @@ def find(framework: str, release: str, parent: Path | None = None) -> Environmen
         ) from None  # fmt: skip
     made = Environment(framework, release, place, lock)
     if not made.python.exists():
-        remove = typed(f"python -m suite.releases {framework} --remove {release}")
+        remove = f"training-suite releases {framework} --remove {release}"
         raise ReleaseError(f"the Python of {made.name} is gone from this machine; `{remove}`, then build it anew")
     return made
 
@@ -118,9 +117,7 @@ def remove(framework: str, release: str) -> int:
     """Remove an environment, and return the bytes that it took. Raises `ReleaseError` where there is none."""
     place = folder() / _name(framework, release)
     if place.is_symlink() or not (place / LOCK_FILE).is_file() or not (place / "pyvenv.cfg").is_file():
-        raise ReleaseError(
-            f"{framework} {release} is not built here; `{typed('python -m suite.releases')}` lists what is"
-        )
+        raise ReleaseError(f"{framework} {release} is not built here; `training-suite releases` lists what is")
     with _lock(place, lambda _: None):
         size = size_of(place)
         with scratch(place.parent, "removing-") as aside:  # so that a kill leaves nothing half
@@ -143,7 +140,7 @@ def build(
     `ReleaseError`.
     """
     what = f"{framework} {release}"
-    listing = typed(f"python -m suite.releases {framework}")
+    listing = f"training-suite releases {framework}"
     if reason := too_old(framework, release):
         raise ReleaseError(f"{reason}; `{listing}` lists those that it does")
     place = (parent or folder()) / _name(framework, release)

@@ -16,7 +16,6 @@ from packaging.tags import compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from framework_training_suite import typed
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.setting import is_open, version_key
 from suite.plan.settings.frameworks import too_old
@@ -68,8 +67,7 @@ def _resolve(text: str) -> str:
     begin = "" if asked == "newest" else asked.removesuffix("*")
     fitting = [each.version for each in releases(framework) if each.minors and f"{each.version}.".startswith(begin)]
     if not fitting:
-        listing = typed(f"python -m suite.releases {framework}")
-        raise ReleaseError(f"no release {text} fits the Pythons here; `{listing}` lists all")
+        raise ReleaseError(f"no release {text} fits the Pythons here; `training-suite releases {framework}` lists all")
     return f"{framework}={fitting[-1]}"
 
 

@@ -1,1 +1,1 @@
-"""Runs a stored result again and compares: ``python -m suite.reproduce RESULT``."""
+"""Runs a stored result again and compares: ``training-suite reproduce RESULT``."""

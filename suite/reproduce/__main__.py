@@ -1,4 +1,4 @@
-"""Runs the cells of a stored result again, and says whether it holds: ``python -m suite.reproduce RESULT``."""
+"""Runs the cells of a stored result again, and says whether it holds: ``training-suite reproduce RESULT``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from suite.analysis.options import MARGIN_OPTION, RUNS, STORAGE_FOLDER
+from suite.catalog.devices import HELP
 from suite.plan.command import common
 from suite.plan.command.common import (
     command,
@@ -39,7 +40,7 @@ exit status: 0 all reproduced, 1 not all, 2 unusable input, 3 nothing differs bu
     common.LAUNCHES.but(help="per cell (default: as many as are stored)"),
     MARGIN_OPTION,
     common.DATA_DIR,
-    common.DEVICE.but(default=None, help=f"{', '.join(common.DEVICES[1:])}, or auto (default: the stored run's)"),
+    common.DEVICE.but(default=None, help=HELP.replace("default: auto", "default: the stored run's")), common.GPU,
     common.TRUSTED_NETWORK,
     option("--install", type=Path, metavar="DIR", help="first build environments with the stored versions there"),
     option("--yes", action="store_true", help="with --install: install without asking"),

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from suite.analysis.records.load import LoadError, find, load
 from suite.analysis.rows.wording import NONE
 from suite.analysis.statistics.inference import Estimate
+from suite.catalog.devices import CHOICES
 from suite.plan.blocks import blocks
 from suite.plan.cell import Cell
-from suite.plan.command.common import DEVICES, check_numbers
+from suite.plan.command.common import check_numbers
 from suite.plan.measuring import REPEAT, Plan
 from suite.record.record import Record
 from suite.record.text import clean
@@ -66,7 +67,7 @@ def run_again(stored: Stored, options: argparse.Namespace) -> list[Record]:
     if first and course and type(seed) is int:
         seed -= first.block  # of trainings to the end, each launch has a seed of its own
     device = options.device or (first.settings if first else {}).get("device", "auto")
-    if device not in DEVICES:
+    if device not in CHOICES:
         raise LoadError(f"the stored run's device is {clean(device, 40)!r}; choose one with --device")
     launches = options.launches or max(len({each.launch % REPEAT for each in records}) for records in stored.values())
     settings = Settings.of(

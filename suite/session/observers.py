@@ -54,9 +54,10 @@ class Observers:
 def options() -> list[Option]:
     return [
         option(
-            "--track", metavar="TARGET", action="append", default=[],
+            "--track", metavar="TARGET", action="extend", default=[],
+            type=lambda text: [text] if "=" in text else text.split(","),
             help=f"send each launch, as it ends, to one of: {', '.join(_followers())}; TARGET=PLACE names a server's "
-            "address or a folder, as --to of python -m suite.export does",
+            "address or a folder, as --to of training-suite export does",
         ),
         option(
             "--metrics-port", type=int, metavar="PORT",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -16,7 +16,7 @@ from suite.plan import order
 from suite.plan.command import options
 from suite.plan.command.common import LOCAL
 from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, LEAST_TESTED, REPEAT
-from suite.record.record import Record
+from suite.record.record import SKIPPED, Record
 from suite.record.retry import may_pass
 from suite.record.text import clean
 from suite.session import observers as observing
@@ -130,6 +130,9 @@ def _continue(run: Run, arguments: Sequence[str], times: int) -> str:
 
 
 def _go_on(run: Run, arguments: Sequence[str], again: str) -> str:
+    measured = Counter((cell.workload, cell.size) for cell in {each.cell for each in run.records if each.outcome.ok})
+    if max(measured.values(), default=0) < 2:  # more launches compare nothing
+        return ""
     blocks = len({record.block for record in run.records})
     if run.settings.budget_s and blocks < FIRST_LOOK:
         return f"Nothing is tested before {FIRST_LOOK} blocks. Go on for as long again: {_continue(run, arguments, 2)}"
@@ -142,10 +145,26 @@ def _go_on(run: Run, arguments: Sequence[str], again: str) -> str:
     return ""
 
 
-def why_nothing_measured(run: Run | None) -> str:
-    """Why a session that was to launch something measured nothing; empty where it measured."""
+def say_unmeasured(run: Run | None) -> str:
+    """What was not measured that more launches cannot change, and why; empty where all was.
+
+    Such as ``not measured: 3 launches unsupported: tensorflow: no such mode``.
+    """
     records = run.records if run else []
-    if any(record.outcome.ok for record in records):
-        return ""
-    counts = Counter(record.outcome.status for record in records)
-    return ", ".join(f"{count_launches(count)} {status}" for status, count in counts.items()) or "no launch ran"
+    nothing = not any(record.outcome.ok for record in records)
+    by_status: dict[str, list[Record]] = {}
+    for record in records:
+        if record.outcome.status in SKIPPED or (nothing and not record.outcome.ok):
+            by_status.setdefault(record.outcome.status, []).append(record)
+    ended = [f"{count_launches(len(each))} {status}: {_reasons(each)}" for status, each in by_status.items()]
+    if not nothing:
+        return f"not measured: {', '.join(ended)}" if ended else ""
+    return f"nothing was measured: {', '.join(ended) or 'no launch ran'}"
+
+
+def _reasons(records: Iterable[Record]) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for record in records:
+        reason = clean(record.outcome.reason, REASON_LETTERS) or "without a reason"
+        by_reason.setdefault(reason, []).append(record.cell.framework)
+    return "; ".join(f"{', '.join(sorted({*names}))}: {reason}" for reason, names in by_reason.items())

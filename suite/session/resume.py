@@ -14,7 +14,8 @@ from typing import Any
 
 from framework_training_suite import typed
 from suite.plan.cell import Cell
-from suite.plan.command.common import LATEST
+from suite.plan.command.common import LATEST, with_older
+from suite.plan.command.pytest_arguments import command_words
 from suite.plan.measuring import SEQUENTIAL
 from suite.record.record import Record
 from suite.record.retry import count_tested, may_pass
@@ -66,8 +67,9 @@ def journal_of(settings: Settings, cells: str) -> Path:
     if settings.resume == LATEST:
         return _best(settings, cells)
     name = Path(settings.resume or "").name.removesuffix(".jsonl")
-    path = settings.journals / f"{name}.jsonl"
-    if not path.is_file():
+    paths = [folder / f"{name}.jsonl" for folder in with_older(settings.journals)]
+    path = next(filter(Path.is_file, paths), None)
+    if path is None:
         newest = [journal.stem for journal in _newest_first(settings.journals)[:NAMED_MOST]]
         raise JournalError(f"no run {name} in {settings.journals} (the newest: {', '.join(newest) or 'none'})")
     run, records, _ = read(path)
@@ -91,10 +93,14 @@ def say_resumed(run_id: str, last: Collection[Record], settings: Settings) -> st
     return f"{line}. Its test is that of {tested} launches; of more, only a new run is tested" if tested else line
 
 
-def command(arguments: Sequence[str], run: str = "", program: str = "pytest") -> str:
-    """The command line that continues a run that was started or resumed with these arguments, or starts it anew."""
+def command(arguments: Sequence[str], run: str = "", program: str = "") -> str:
+    """The command line that continues a run that was started or resumed with these arguments, or starts it anew.
+
+    The arguments are pytest's, unless they are those of a ``program``.
+    """
+    program, words = (program, [*arguments]) if program else command_words(arguments)
     others: list[str] = []
-    for at, argument in enumerate(without(arguments, "--resume")):
+    for at, argument in enumerate(without(words, "--resume")):
         tracked = argument.startswith("--track") or (at > 0 and others[-1] == "--track")
         # Shown without a user's name and password; the tracker's own variables may hold them.
         others.append(re.sub(r"://.*@", "://", argument) if tracked else argument)
@@ -141,7 +147,8 @@ def _best(settings: Settings, cells: str) -> Path:
 
 
 def _newest_first(journals: Path) -> list[Path]:
-    return sorted(journals.glob("*.jsonl"), reverse=True)
+    found = (path for folder in with_older(journals) for path in folder.glob("*.jsonl"))
+    return sorted(found, key=lambda path: path.name, reverse=True)
 
 
 def _differences(run: dict[str, Any], settings: Settings) -> list[str]:

@@ -76,7 +76,7 @@ class Run:
         self.on_cpu = not host.about.gpu
         self._outlook = Outlook(Eta(self.settings.plan, self.on_cpu), self._fits, self.side_by_side)
         self._outlook.eta.learn(self._journalled.values())
-        self._launcher = Launcher(self.settings, self.info, host, self.say, self.show, self.observers.tell, self._fits)
+        self._launcher = self._make_launcher(host)
         self._dispatch: Dispatch | None = None
         self._stopping = Stopping(self.settings.budget_s, self.say) if self.settings.budget_s else None
         if host.about.driver:
@@ -92,6 +92,9 @@ class Run:
             return self._machine
         self._cluster = open_cluster(own, cells, self.say, self._open)
         return self._cluster.groups[0]
+
+    def _make_launcher(self, host: Host) -> Launcher:
+        return Launcher(self.settings, self.info, host, self.say, self.show, self.observers.tell, self._fits)
 
     @property
     def total(self) -> int:

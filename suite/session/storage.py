@@ -17,6 +17,7 @@ from pytest_benchmark.stats import Stats
 from pytest_benchmark.utils import get_commit_info, get_machine_id, safe_dumps
 
 from suite.plan.blocks import launch_id
+from suite.plan.command.common import OLDER, SAVED
 from suite.record.record import Record
 from suite.record.saved import SCHEMA, pack
 from suite.record.scratch import scratch
@@ -108,7 +109,8 @@ def save(folder: Path, name: str, content: bytes) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     with _write(folder, content) as whole:
-        number = _last(folder)
+        beside = OLDER[SAVED].glob("*") if folder.resolve().parent == SAVED.resolve() else ()
+        number = max(map(_last, [folder, *beside]))  # so that no number is that of a published run too
         while True:
             number += 1
             path = folder / _file(number, name)

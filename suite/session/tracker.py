@@ -74,7 +74,7 @@ class Tracker:
             return [f"tracked by {self.target}: {clean(self._where, 1000)}"]
         why = clean(self.problem, 500) or "it was ended"
         missing = f"{self.target} has {self.sent} of {count_launches(self._known)}: {why}"
-        again = typed(f"python -m suite.export {self.target} {self._journal} --to {self.shown_place}")
+        again = typed(f"training-suite export {self.target} {self._journal} --to {self.shown_place}")
         return [f"{missing}. The run lost nothing; send the rest with: {again}"]
 
     def _ask(self, line: str, limit_s: float) -> None:

@@ -1,4 +1,4 @@
-"""``python -m suite.submit``: makes one file of a run, for others to check and to set beside their own."""
+"""``training-suite submit``: makes one file of a run, for others to check and to set beside their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from framework_training_suite import typed
 from suite.analysis.options import PRICE_HOUR, STORAGE_FOLDER
 from suite.analysis.records.load import find
 from suite.analysis.records.machines import gpus, processor
-from suite.plan.command.common import JOURNAL_FOLDER, command, option
+from suite.plan.command.common import JOURNAL_FOLDER, command, list_of, option
 from suite.record.bundle import SUFFIX, BundleError, write
 from suite.record.text import clean
 from suite.submit.contents import Contents, contents, describe
@@ -35,8 +35,8 @@ exit status: 0 written, 1 not wanted, 2 unusable input or a file that cannot be 
     option("--redact", action="store_true",
            help="leave out more: variables, logs and reasons of failed launches, what was typed, all packages but the "
            "frameworks, the doctor"),
-    option("--variable", action="append", default=[], metavar="NAME",
-           help="send an environment variable that is not known to tell nothing of you; may be given several times"),
+    option("--variable", **list_of(default=[]),
+           help="send environment variables that are not known to tell nothing of you"),
     option("--yes", action="store_true", help="write without asking"),
     PRICE_HOUR, STORAGE_FOLDER, JOURNAL_FOLDER,
 )  # fmt: skip
@@ -50,12 +50,12 @@ def main(options: argparse.Namespace) -> int:
     if left := next(names_in([*made.lines, made.about.run, made.about.doctor, made.about.installed]), ""):
         raise BundleError(f"{clean(left)} would be published; leave out more with --redact, or name it otherwise")
     if not options.yes and not _agrees():
-        print("suite.submit: nothing was written; answer y, or use --yes", file=sys.stderr)
+        print("training-suite submit: nothing was written; answer y, or use --yes", file=sys.stderr)
         return 1
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / name_of(made)
     size = write(path, made.about, made.lines)
-    print(f"written: {path}, {size / 1000:.0f} kB. Check it with: {typed(f'python -m suite.verify {path}')}")
+    print(f"written: {path}, {size / 1000:.0f} kB. Check it with: {typed(f'training-suite verify {path}')}")
     return 0
 
 

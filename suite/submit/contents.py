@@ -13,6 +13,7 @@ from suite import __version__
 from suite.analysis.records.load import LoadError, load
 from suite.doctor import checks
 from suite.plan.cell import FRAMEWORKS
+from suite.plan.command.common import with_older
 from suite.record.bundle import FORMAT, SUFFIX, Manifest
 from suite.record.chain import BEFORE
 from suite.record.parts.environment import digest_of
@@ -57,9 +58,9 @@ def contents(
         raise LoadError(f"{path}: has launches of several runs; a bundle has those of one")
     records = [launch.record for launch in loaded.launches]
     run = dict(next(iter(loaded.runs.values())))
-    journal = (
-        path if path.suffix == ".jsonl" else journals / f"{re.sub(r'[^0-9A-Za-z-]', '_', str(run.get('id')))}.jsonl"
-    )
+    name = f"{re.sub(r'[^0-9A-Za-z-]', '_', str(run.get('id')))}.jsonl"
+    places = [path] if path.suffix == ".jsonl" else [folder / name for folder in with_older(journals)]
+    journal = next(filter(Path.is_file, places), places[0])
     lines, notes = _journal(journal, records), []
     ordered = bool(lines)
     if not ordered:

@@ -13,7 +13,7 @@ from suite.plan.cell import Cell
 from suite.plan.command.common import check_numbers
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.objective import Budget, Question, budget, check, limit, needs_energy, objectives, usual_budget
-from suite.plan.space import ALL, search_axes, space, with_recipe
+from suite.plan.space import ALL, UP, UPWARD, search_axes, space, with_recipe
 from suite.plan.sweeps.sweep import parse_axes
 from suite.record.text import clean
 from workloads import registry
@@ -39,9 +39,11 @@ def read_search(options: Namespace) -> Search:
     if own and not options.workload and not options.matrix:
         options.workload = ",".join(own)
     check_numbers(options, (("price_hour", ""), ("price_kwh", "")))
+    if upward := options.batch == UP:
+        options.batch = UPWARD
     question = Question(
         objectives(options.objective), tuple(map(limit, options.within)), options.margin,
-        options.price_hour, options.price_kwh,
+        options.price_hour, options.price_kwh, upward,
     )  # fmt: skip
     check(question)
     gpu = has_gpu() and options.device != "cpu"

@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from framework_training_suite import CommandError, typed
+from framework_training_suite import PROGRAM, CommandError, typed
 from suite.analysis.search.state import Race
 from suite.catalog.devices import has_gpu
 from suite.monitor.background import settle
@@ -24,6 +24,8 @@ from suite.tune.loop import Loop
 from suite.tune.search import Search, find_unsupported, read_search, refuse_unmeasurable
 from suite.tune.show import Screen, print_answers, write_answers
 from workloads.data.progress import waiting
+
+NAME = f"{PROGRAM} tune"
 
 
 def tune(options: Namespace) -> int:
@@ -69,9 +71,9 @@ def _search(search: Search, excluded: dict[Cell, str]) -> int:
         screen.show("")
     resume = continuing_command(search.options.arguments, str(run.info["id"]), spent=not status)
     if problem:
-        print(f"suite.tune: {problem}; {count_launches(run.done)} kept. Continue with: {resume}", file=sys.stderr)
+        print(f"{NAME}: {problem}; {count_launches(run.done)} kept. Continue with: {resume}", file=sys.stderr)
     if not run.records and not status:
-        print("suite.tune: the budget is too small for a single launch; give a larger --budget", file=sys.stderr)
+        print(f"{NAME}: the budget is too small for a single launch; give a larger --budget", file=sys.stderr)
     if not run.records:
         return status or 1
     ended = _end(run, loop.races, search, resume)
@@ -84,7 +86,7 @@ def _end(run: Run, races: Sequence[Race], search: Search, resume: str) -> int:
     print_answers(races, run.records, resume)
     write_answers(races, run.records, folder, {"run": run.info["id"], "saved": path.name})
     print(
-        f"\nAnswer and plots: {folder}\nLaunches: {path}\nCompare them with: {typed(f'python -m suite.compare {path}')}"
+        f"\nAnswer and plots: {folder}\nLaunches: {path}\nCompare them with: {typed(f'training-suite compare {path}')}"
     )
     return int(not any(race.recommended for race in races))
 
@@ -96,5 +98,5 @@ def continuing_command(arguments: Sequence[str], run: str, spent: bool = False) 
         of_budget = argument.partition("=")[0] == "--budget" or (at > 0 and arguments[at - 1] == "--budget")
         if not (spent and of_budget):
             others.append(argument)
-    line = command(others, run, "python -m suite.tune")
+    line = command(others, run, NAME)
     return f"{line} --budget MORE" if spent else line

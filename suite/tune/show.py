@@ -90,7 +90,7 @@ def write_answers(races: Iterable[Race], records: Sequence[Record], folder: Path
     races_json = [search.summary(race, seconds_of(race, records)) for race in races]
     (folder / "answer.json").write_text(json.dumps({**run, "races": races_json}, indent=1) + "\n", encoding="utf-8")
     with (folder / "answer.txt").open("w", encoding="utf-8") as file:
-        print_answers(races, records, "python -m suite.tune --resume", file)
+        print_answers(races, records, "training-suite tune --resume", file)
     for race in races:
         if chart := race_plot(race):
             cell = race.cells[0]

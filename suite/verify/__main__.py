@@ -1,4 +1,4 @@
-"""``python -m suite.verify FILE...``: checks bundles by numbered rules, one line each."""
+"""``training-suite verify FILE...``: checks bundles by numbered rules, one line each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MARKS = {FAILED: "!!", WARNING: " !"}
 LARGEST = 1 << 20
 
 EPILOG = """\
-docs/submit.md lists the rules, with the reason of each and the fault that it stops, and what no rule can stop.
+docs/lab/bundles.md lists the rules, with the reason of each and the fault that it stops, and what no rule can stop.
 
 exit status: 0 all files are accepted, warnings or not; 1 a rule refuses one; 2 a file cannot be read
 """
@@ -49,7 +49,7 @@ class Checked:
 
 @command(
     "suite.verify", __doc__, EPILOG,
-    option("file", nargs="+", type=Path, metavar="FILE", help="a bundle of python -m suite.submit"),
+    option("file", nargs="+", type=Path, metavar="FILE", help="a bundle of training-suite submit"),
     option("--format", type=one_of("format", ("text", "json")), default="text", metavar="{text,json}",
            help="what to print (default: text)"),
     option("--table", action="store_true", help="print what --format json wrote to FILE as Markdown"),

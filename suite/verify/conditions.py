@@ -54,7 +54,7 @@ def data(run: Submission) -> Iterator[Problem]:
         elif name not in DATA:
             yield Problem(WARNING, f"{record.key} trained on {clean(name, 40)}, which is not the suite's")
         elif digest != DATA[name]:
-            yield Problem(FAILED, f"{record.key} trained on other data than {name}", "python -m workloads.data fetch")
+            yield Problem(FAILED, f"{record.key} trained on other data than {name}", "training-suite data fetch")
 
 
 def workload(run: Submission) -> Iterator[Problem]:

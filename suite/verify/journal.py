@@ -44,7 +44,7 @@ def complete(run: Submission) -> Iterator[Problem]:
     info, launches = run.run, run.launches
     if "search" in info or "search" in run.header:
         yield Problem(FAILED, "a search chose its launches as it went, so that none can be missed",
-                      "measure its best cells with pytest suite")  # fmt: skip
+                      "measure its best cells with training-suite run")  # fmt: skip
         return
     yield from _check_tries(run)
     yield from _check_asked(run)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from msgspec import Meta, ValidationError, convert
@@ -239,4 +240,9 @@ EVIDENCE = (
 def draws(cell: Cell) -> bool:
     """Whether what a cell times draws dropout masks, as far as it is known here."""
     known = cell.workload in WORKLOADS and not cell.recipe
-    return known and bool(getattr(specification(cell.workload, cell.size), "dropout", ()))
+    return known and _has_dropout(cell.workload, cell.size)
+
+
+@cache
+def _has_dropout(workload: str, size: str) -> bool:
+    return bool(getattr(specification(workload, size), "dropout", ()))

@@ -71,7 +71,7 @@ def _stop_at(at: Rule, why: str) -> list[Answer]:
     """The answers where a file could not be read: the rules after this one were not reached."""
     kinds = {True: PASSED, False: NOT_REACHED}
     answers = [Answer(rule, kinds[rule.number < at.number]) for rule in RULES]
-    answers[at.number - 1] = Answer(at, FAILED, clean(why, 400), "bundle the run again with python -m suite.submit")
+    answers[at.number - 1] = Answer(at, FAILED, clean(why, 400), "bundle the run again with training-suite submit")
     return answers
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from suite.analysis.records.load import Launch
-from suite.analysis.rows.axes import AXES
 from suite.analysis.rows.groups import group
 from suite.analysis.statistics.inference import LEAST, welch
 from suite.compare.__main__ import main
@@ -221,14 +220,6 @@ def test_a_clock_that_heat_moves_is_no_obstacle_and_another_machine_s_driver_nei
     assert found.frame["ratio_reason"].tolist() == [""] * 4
 
 
-def test_the_command_takes_an_axis(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = records.save(tmp_path / "0001_a.json", [*records.launches(), *records.launches(precision="bf16")])
-    assert main([str(run), "--by", "precision", "--output", str(tmp_path / "out"), "--verbose"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "to precision fp32" in said
-    assert "the same framework and settings with the precision named under the table" in said
-
-
 def test_the_command_compares_machines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     held = two_machines()
     paths = [
@@ -271,11 +262,3 @@ def test_a_base_that_is_not_there_is_one_line(
     assert words in said.err
     assert len(said.err.splitlines()) == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_every_setting_has_an_axis() -> None:
-    assert set(AXES) == {
-        "framework", "precision", "batch", "compile", "loader", "size", "kernel", "accumulate", "machine",
-        "devices", "strategy", "checkpointing", "allocator", "tuning", "interface", "release", "threads", "layout",
-        "cores", "bind",
-    }  # fmt: skip

@@ -15,13 +15,12 @@ from suite.analysis.statistics.fastest import find_best
 from suite.analysis.statistics.multiple_testing import correct_run
 from suite.analysis.statistics.ratios import blockwise
 from suite.plan.cell import AUTO
-from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL
+from suite.plan.measuring import SEQUENTIAL
 from suite.record.record import Record
 from suite.report.tables.frame import Table, table
 from tests import records
 from tests.records import replace
 from tests.shown import grouped
-from tests.studies.looks import share
 
 
 def launched(framework: str, started: str, resumed: int = 0, host: str = "") -> Record:
@@ -209,12 +208,3 @@ def test_seeds_that_were_added_after_a_test_are_not_tested() -> None:
     assert verdicts(3, 3, 3) == {"higher"}
     assert verdicts(2, 2, 5, 5, 5) == {"higher"}
     assert verdicts(3, 3, 3, 5, 5) == set()
-
-
-def test_raising_the_number_until_something_is_decided_buys_nothing() -> None:
-    """A few answers of the study, on the same draws: looks of the older rule are wrong more often than one test."""
-    once, before, now = (
-        share(way, 0.15, 40) for way in ("six launches, once", "raised until decided, before", "raised until decided")
-    )
-    assert now == once < before
-    assert LEAST_TESTED == 6

@@ -198,6 +198,7 @@ def test_without_a_number_of_cores_the_gpu_s_is_named_alone(machine: object) -> 
 def test_a_million_samples_have_a_price_where_all_that_it_takes_is_known() -> None:
     made = table(grouped([gpu_seen(95, 1, 0.5)]), "pytorch", Prices(hour=3.6, kwh=0.36)).frame.iloc[0]
     assert made["cost_per_million_samples"] == pytest.approx(1e6 / 3200 / 1000 + 0.05)
+    assert made["cost_per_epoch"] == pytest.approx(made["cost_per_million_samples"] * 25_000 / 1e6)
     assert Prices(kwh=0.36).of_a_million(100.0, None) is None
     assert Prices().of_a_million(100.0, 1.0) is None
 

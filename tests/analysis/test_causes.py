@@ -49,9 +49,7 @@ def between(slower: Mapping[str, float], faster: Mapping[str, float], n: int = 6
 
 PLANTED = {
     "a layout change before each convolution": ("copy and layout change", 0.030),
-    "a second copy of the batch": ("copy and layout change", 0.010),
     "a sleep in the loader": ("input pipeline", 0.020),
-    "a slow optimizer": ("optimizer", 0.025),
     "an LSTM unrolled in Python": ("host and launch overhead", 0.090),
 }
 
@@ -143,7 +141,7 @@ def test_noise_alone_is_rarely_called_a_cause() -> None:
     """Holm's correction over the categories of a pair: of pairs without a difference few have a certain category."""
     draw = random.Random(3)
     wrong = 0
-    for _ in range(100):
+    for _ in range(25):
         sides = []
         for framework in ("jax", "pytorch"):
             held = []
@@ -154,7 +152,7 @@ def test_noise_alone_is_rarely_called_a_cause() -> None:
             sides.append(cost(held))
         found = causes(*sides)
         wrong += any(cause.certain for cause in (*found.causes, *found.against))
-    assert wrong <= 12
+    assert wrong <= 2
 
 
 def test_steps_of_other_batches_are_compared_by_the_sample() -> None:

@@ -10,7 +10,8 @@ import pytest
 from suite.analysis.search.elimination import race
 from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE
 from suite.plan.cell import Cell
-from suite.plan.objective import Question, limit, objectives
+from suite.plan.matrix import MatrixError
+from suite.plan.objective import Question, check, limit, objectives
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Outcome, Record
 from suite.record.retry import NOT_IMPORTABLE
@@ -192,3 +193,32 @@ def test_a_fast_cell_that_may_yet_break_a_limit_drops_no_other() -> None:
     question = Question(limits=(limit("step-latency=78ms"),))  # the best takes 82 ms, which one launch does not show
     found = raced(CELLS, Launcher(usual_rate), question)
     assert found.recommended == [SECOND]
+
+
+UPWARD = [Cell("imdb_lstm", name, batch=2**power) for power in range(4, 12) for name in ("pytorch", "jax")]
+
+
+@pytest.mark.parametrize("ending", ["", "out-of-memory", "timeout"])
+def test_a_search_goes_up_until_batches_are_no_faster_or_do_not_fit(ending: str) -> None:
+    """PyTorch is fastest at 128; JAX the faster the larger, up to 256, beyond which its launches end otherwise."""
+
+    def behave(cell: Cell, _: int) -> float | Outcome:
+        if cell.framework == "pytorch":
+            return 1000.0 / (1 + abs(math.log2(cell.batch / 128)))
+        return Outcome(ending, "too large") if ending and cell.batch > 256 else 1.5 * min(cell.batch, 256)
+
+    launcher = Launcher(behave)
+    found = raced(UPWARD, launcher, Question(upward=True))
+    tried = {name: [cell.batch for cell, block in launcher.made if not block and cell.framework == name]
+             for name in ("pytorch", "jax")}  # fmt: skip
+    assert tried["pytorch"] == [16, 32, 64, 128, 256, 512]
+    assert tried["jax"][:6] == [16, 32, 64, 128, 256, 512], "the first that does not fit, or is no faster"
+    assert len(tried["jax"]) <= 7
+    assert [cell.batch for cell in found.recommended] == [128]
+    assert {gone.kind for cell, gone in found.out.items() if cell.batch > 1024} == {FAILED}, "which nothing was said of"
+
+
+def test_another_order_is_another_search() -> None:
+    assert Question(upward=True).to_json() != Question().to_json()
+    with pytest.raises(MatrixError, match="throughput"):
+        check(Question(objectives("memory"), upward=True))

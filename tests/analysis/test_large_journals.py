@@ -1,7 +1,4 @@
-"""A journal of any length is compared, and gone on from, at a bounded cost per launch; its text never is in memory.
-
-What 50,000 launches take is printed by ``python -m tests.studies.scale --journal 50000``.
-"""
+"""A journal of any length is compared, and gone on from, at a bounded cost per launch; its text never is in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ import pytest
 
 from suite.analysis.records.load import LoadError, load
 from suite.session.journal import read
-from tests.studies import scale
+from tests import large
 
 pytestmark = pytest.mark.drawing
 
@@ -52,7 +49,7 @@ print(loading, peak_bytes() - before)
 @pytest.mark.slow
 def test_a_launch_takes_little_memory(tmp_path: Path) -> None:
     few, many, more = tmp_path / "few.jsonl", tmp_path / "many.jsonl", 1500
-    scale.journal(many, 100 + more, cells=4)
+    large.journal(many, 100 + more, cells=4)
     with many.open() as file:
         few.write_text("".join(itertools.islice(file, 1 + 100)))
     assert many.stat().st_size - few.stat().st_size > 10_000 * more
@@ -66,7 +63,7 @@ def test_a_launch_takes_little_memory(tmp_path: Path) -> None:
 
 def test_a_journal_is_read_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    scale.journal(path, 100, cells=4)
+    large.journal(path, 100, cells=4)
     longest = max(len(line) for line in path.read_bytes().splitlines())
     tracemalloc.start()
     try:

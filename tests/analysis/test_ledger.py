@@ -38,13 +38,14 @@ def test_a_fault_of_measurement_is_noticed(fault: Fault) -> None:
     assert bool(judge(fault)) != bool(fault.survives)
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_launch_without_a_fault_raises_no_alarm(seed: int) -> None:
     assert problems(launched(seed=seed)) == []
 
 
-@pytest.mark.parametrize("slower", [2.5, 4.0, 8.0])
-@pytest.mark.parametrize("until_s", [1.0, 1.6, 2.5, 4.0, 6.0, 9.0])
+@pytest.mark.parametrize(
+    ("slower", "until_s"), [(2.5, 1.0), (8.0, 1.6), (4.0, 2.5), (8.0, 4.0), (2.5, 6.0), (4.0, 9.0)]
+)
 def test_other_programs_that_end_in_the_middle_raise_no_alarm(slower: float, until_s: float) -> None:
     """After a warm-up, whose windows were long enough, or between two phases."""
 

@@ -36,6 +36,7 @@ FACTOR = 10.0
 #: Columns that follow from others of the same table, or that say what was planned and not what was measured.
 DERIVED = {
     "break_even_steps": "compile_s and step_ms_median of two modes",
+    "cost_per_epoch": "cost_per_million_samples and the samples of the data set",
     "cost_per_million_samples": "samples_per_s, energy_j_per_sample and the prices given",
     "schema": "the version of the columns", "seed": "what was planned", "launch": "what was planned",
     "batch": "what was planned", "accumulate": "what was planned", "devices": "what was planned",

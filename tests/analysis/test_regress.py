@@ -26,8 +26,10 @@ def run(speed: float = 1.0, n: int = 5, first: int = 0, name: str = "base") -> l
         for framework in FRAMEWORKS:
             record = records.record(framework, launch, run=name)
             factor = speed if framework == "jax" else 1.0
-            windows = tuple(w._replace(seconds=w.seconds / factor) for w in record.phases["train"].windows)
-            phases = record.phases | {"train": replace(record.phases["train"], windows=windows)}
+            phases = {
+                name: replace(each, windows=tuple(w._replace(seconds=w.seconds / factor) for w in each.windows))
+                for name, each in record.phases.items()
+            }
             found.append(replace(record, launch=launch - first, phases=phases))
     return found
 
@@ -48,7 +50,7 @@ def test_what_cannot_be_tested_says_why() -> None:
     assert few[0] == []
     assert "a test takes 3" in few[1][0]
     changed = [replace(record, workload={"digest": "another"}) for record in run(first=5)]
-    assert "the spec changed" in changes(two(run(), changed))[1][0]
+    assert "no such cell, data and spec" in changes(two(run(), changed))[1][0]
     lacking = [record for record in run(first=5) if record.cell.framework != "jax"]
     assert "not in both runs" in changes(two(run(), lacking))[1][0]
 
@@ -116,5 +118,5 @@ def test_another_number_of_runs_is_refused_before_anything_is_printed_or_written
     said = capsys.readouterr()
     assert said.out == ""
     (line,) = said.err.splitlines()
-    assert line.startswith("suite.compare: --fail-if compares two runs, BASE and NEW; ")
+    assert line.startswith("training-suite compare: --fail-if compares two runs, BASE and NEW; ")
     assert not output.exists()

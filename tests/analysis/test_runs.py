@@ -11,6 +11,7 @@ import pytest
 
 from suite.analysis.records.load import LoadError, find, load
 from suite.analysis.rows.runs import Count, counts
+from suite.plan.command.common import OLDER, SAVED
 from suite.record.record import Record
 from suite.report.text.missing import sentences
 from tests import records
@@ -33,7 +34,7 @@ def test_the_number_that_was_planned_is_believed(tmp_path: Path) -> None:
     count = counted(tmp_path / "a.jsonl", records.launches(n=2)[:-1], planned=12, launches=4, matrix="smoke", seed=0)
     assert sentences([count]) == [
         "7 of 12 launches of run run-a are missing. Run them with: "
-        "python -m pytest suite --matrix smoke --launches 4 --resume=run-a --benchmark-save"
+        "training-suite run --matrix smoke --launches 4 --resume=run-a"
     ]
 
 
@@ -124,5 +125,22 @@ def test_a_name_that_no_run_has_is_refused_with_the_nearest(tmp_path: Path, run:
 
 
 def test_an_empty_storage_says_how_to_make_a_run(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match="pytest suite --benchmark-save"):
+    with pytest.raises(LoadError, match="training-suite run"):
         find([], tmp_path / "nowhere")
+
+
+def test_a_user_s_runs_and_the_published_ones_are_found_and_of_a_name_the_user_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    published = [records.save(OLDER[SAVED] / "m" / name, [records.record()]) for name in ("0001_a.json", "0002_b.json")]
+    own = records.save(SAVED / "m" / "0001_a.json", [records.record()])
+    for age, path in enumerate([own, *published]):
+        os.utime(path, (1000 + age, 1000 + age))
+    paths, notes = find(["0001", "b"])
+    assert [path.resolve() for path in paths] == [own.resolve(), published[1].resolve()]
+    assert len(notes) == 1, "which of two was chosen is said"
+    assert find([])[0][0].resolve() == published[1].resolve(), "the newest of both"
+    os.utime(own, (2000, 2000))
+    assert find([])[0][0].resolve() == own.resolve()
+    assert find(["b"], tmp_path / "results/runs")[0][0].resolve() == published[1].resolve()

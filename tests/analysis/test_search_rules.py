@@ -66,10 +66,10 @@ def test_an_interaction_is_named_with_the_effect_at_each_value() -> None:
 def test_noise_is_seldom_called_an_interaction() -> None:
     draws = np.random.default_rng(1)
     wrong = 0
-    for _ in range(100):
+    for _ in range(30):
         table = draws.normal(0, 0.05, (3, len(CELLS)))
         wrong += any(each.depends_on for each in effects(CELLS, table, fit(table)))
-    assert wrong <= 10
+    assert wrong <= 3
 
 
 def test_one_block_shows_no_effect() -> None:
@@ -140,19 +140,18 @@ def test_a_cell_goes_that_another_beats_in_one_objective_and_matches_in_the_othe
     assert find_dominated([speed, memory], EVERY, 0.02).tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("name", ["0005 cnn, drift 20 %", "0010 cnn, outliers 5 %", "0003 lstm, two speeds"])
+@pytest.mark.parametrize("name", ["0005 cnn, drift 20 %", "0003 lstm, two speeds"])
 def test_simulated_searches_recommend_a_good_cell_with_few_launches(name: str) -> None:
-    """A short version of ``python -m tests.studies.tune``, whose tables are in docs/tune.md."""
-    found = rates(ours, worlds()[name], searches=40)
+    """A short version of ``python -m tests.studies.tune``, whose tables are in docs/lab/search.md."""
+    found = rates(ours, worlds()[name], searches=20)
     assert found.found >= 0.95
     assert found.launches <= 0.40
     assert found.recommended < 8
 
 
-@pytest.mark.parametrize("name", ["0005 cnn, every tenth half as fast", "0010 cnn, every tenth half as fast"])
-def test_slow_launches_drop_the_best_cell_no_more_often_than_the_stated_risk(name: str) -> None:
+def test_slow_launches_drop_the_best_cell_no_more_often_than_the_stated_risk() -> None:
     """A screen after one launch dropped it in 9 % of these searches."""
-    assert rates(ours, worlds()[name], searches=150).dropped <= LEVEL
+    assert rates(ours, worlds()["0010 cnn, every tenth half as fast"], searches=60).dropped <= LEVEL
 
 
 def test_a_race_of_equal_cells_seldom_drops_the_best() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from suite.analysis import findings
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import NONE
@@ -18,7 +17,6 @@ from suite.analysis.statistics.changes import Speedup, Step, find_speedups, rele
 from suite.record.record import Record
 from suite.report.screen.short import short
 from suite.report.tables.releases import views
-from suite.report.text.answer import answer
 from suite.report.text.changes import along, largest, training_time
 from tests import records
 from tests.shown import grouped
@@ -50,14 +48,6 @@ def in_two_batches(speed: float = 2.0, **other: float) -> list[Record]:
 
 def keys(held: Sequence[Speedup]) -> list[object]:
     return [gain.row.key for gain in held]
-
-
-def test_a_framework_is_named_once_however_many_settings_vary_besides() -> None:
-    _, held = found(in_two_batches())
-    (text,) = training_time("LSTM", [gain for gain in held if gain.axis == "precision"], keys(held))
-    assert re.match(r"LSTM, batch (32|64), bf16 instead of fp32 \(6 seeds\): PyTorch 2.0x \(", text)
-    assert text.count("PyTorch") == text.count("TensorFlow") == 1
-    assert text.endswith("; where it is faster, the accuracy is the same")
 
 
 def test_the_same_accuracy_is_said_only_of_precisions_against_fp32() -> None:
@@ -169,22 +159,3 @@ def test_the_table_has_a_row_for_each_release() -> None:
 
 def test_without_releases_there_is_no_table() -> None:
     assert views(records.only(records.launches())) == []
-
-
-def test_an_answer_that_is_written_twice_asks_for_its_findings_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
-
-    def counted(name: str) -> None:
-        make = getattr(findings, name)
-
-        def call(*arguments: Any) -> Any:
-            made.append(name)
-            return make(*arguments)
-
-        monkeypatch.setattr(findings, name, call)
-
-    counted("find_fastest")
-    counted("find_speedups")
-    table = records.only(records.launches(n=2))
-    assert answer([table]) == answer([table])
-    assert sorted(made) == ["find_fastest", "find_speedups"]

@@ -90,11 +90,11 @@ def looked_at(draws: np.random.Generator, count: int) -> list[Paired]:
 
 
 @pytest.mark.parametrize("tests", [fixed_tests, looked_at])
-@pytest.mark.parametrize("count", [1, 2, 12, 40])
+@pytest.mark.parametrize("count", [1, 12])
 def test_an_interval_excludes_one_exactly_where_holm_rejects(
     tests: Callable[[np.random.Generator, int], list[Paired]], count: int
 ) -> None:
-    for seed in range(50):
+    for seed in range(15):
         drawn = tests(np.random.default_rng(seed), count)
         corrected = correct(drawn)
         rejected = sum(test.p < LEVEL for test in corrected)
@@ -114,30 +114,13 @@ def test_how_many_launches_would_decide_is_said_where_any_would() -> None:
     assert blocks_to_decide(Paired(1.01, 0.9, 1.13, 6), MARGIN) is None
 
 
-COMMITTED = {
-    name: world
-    for workload in ("cifar100_cnn", "imdb_lstm")
-    for name, world in significance.real("0005", workload).items()
-}
-
-
-@pytest.mark.parametrize("world", COMMITTED)
-@pytest.mark.parametrize(("launches", "tables"), [(6, 400), (10, 200)])
-def test_nothing_is_called_faster_where_nothing_is(world: str, launches: int, tables: int) -> None:
+@pytest.mark.parametrize("world", ["0005 cnn, drift 20 %", "0005 cnn, outliers 5 %"])
+def test_nothing_is_called_faster_where_nothing_is(world: str) -> None:
     """With the noise of this project's own launches, in at most one table of twenty."""
-    assert significance.rates(COMMITTED[world], 1.0, launches, tables)["any"] <= 0.05
+    assert significance.rates(significance.real("0005", "cifar100_cnn")[world], 1.0, 6, 100)["any"] <= 0.05
 
 
-@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
-def test_noise_does_not_buy_equality(workload: str) -> None:
-    pool = significance.of_control("0005", workload)
-    before = significance.control_rates(pool, 1.05, 10, tables=100, rule=significance.from_noise)
-    now = significance.control_rates(pool, 1.05, 10, tables=100, rule=significance.fixed)
-    assert before["equal"] > 0.3, "which is why the rule was changed"
-    assert now["equal"] == 0.0
-
-
-@pytest.mark.parametrize(("run", "workload"), significance.PLANNED)
+@pytest.mark.parametrize(("run", "workload"), significance.PLANNED[:1])
 def test_the_launches_that_a_table_names_find_five_percent(run: str, workload: str) -> None:
     """By the noise of all launches, of which the A/A control is a part."""
     noise, launches = significance.named(run, workload)
@@ -147,22 +130,22 @@ def test_the_launches_that_a_table_names_find_five_percent(run: str, workload: s
 
 def test_the_noise_has_the_interval_of_a_deviation() -> None:
     draws, within, scatter = np.random.default_rng(6), 0, 0.05 * math.sqrt(2)
-    for _ in range(1000):
+    for _ in range(300):
         base, *rows = 0.05 * draws.standard_normal((6, 6))
         found = power.noise(np.exp([row - base for row in rows]))
         assert found is not None
         low, high = found.interval
         within += low < scatter < high
-    assert 0.93 <= within / 1000 <= 0.97, "rows share their baseline"
+    assert 0.93 <= within / 300 <= 0.97, "rows share their baseline"
 
 
 def test_power_is_that_of_the_verdicts() -> None:
     draws = np.random.default_rng(5)
-    logs = math.log(1.08) + 0.06 * draws.standard_normal((2000, 20))
+    logs = math.log(1.08) + 0.06 * draws.standard_normal((500, 20))
     tests = [run_t_test(np.exp(each).tolist()) for each in logs]
     others = [Paired(1.0, 0.9, 1.1, 20)] * 3  # of which Holm takes its share
     share = np.mean([correct([test, *others])[0].verdict == "faster" for test in tests if test])
-    assert power.power(1.08, 0.06, 20, tests=4) == pytest.approx(share, abs=0.02)
+    assert power.power(1.08, 0.06, 20, tests=4) == pytest.approx(share, abs=0.04)
 
 
 def test_with_one_test_power_is_by_the_noncentral_t_distribution() -> None:

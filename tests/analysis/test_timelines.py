@@ -101,12 +101,6 @@ def test_a_timeline_of_a_gpu_says_what_utilisation_means_and_one_of_a_cpu_needs_
     assert "CPU of the worker" in words
 
 
-def test_a_timeline_of_hundreds_of_cells_says_how_many_it_leaves_out() -> None:
-    sizes = range(1, 16)
-    held = [watched(each, gpu=False) for size in sizes for each in records.launches(n=1, batch=size)]
-    assert "5 more cells" in said(timeline(only(held)))
-
-
 def test_scales_end_on_round_numbers() -> None:
     values = [0.0, 0.021, 1.0, 1.4, 2.1, 9.9, 480.0, 1000.0]
     assert [round_up(value) for value in values] == pytest.approx([1.0, 0.03, 1.0, 1.5, 3.0, 10.0, 500.0, 1000.0])

@@ -1,4 +1,4 @@
-"""``python -m suite.bisect`` with a stand-in for the launcher: what it launches, saves, says, and goes on with."""
+"""``training-suite bisect`` with a stand-in for the launcher: what it launches, saves, says, and goes on with."""
 
 from __future__ import annotations
 
@@ -148,4 +148,7 @@ def test_a_bad_release_that_does_not_run_ends_the_search_in_one_line(
 ) -> None:
     launcher.behave = lambda cell, n: Outcome("crashed", "signal 11") if cell.release == "0.10.2" else rate(cell, n)
     assert main(arguments(tmp_path)) == 2
-    assert "suite.bisect: a launch of release 0.10.2 did not end well; see the line above" in capsys.readouterr().err
+    assert (
+        "training-suite bisect: a launch of release 0.10.2 did not end well; see the line above"
+        in capsys.readouterr().err
+    )

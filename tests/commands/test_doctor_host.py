@@ -1,4 +1,4 @@
-"""`python -m suite.doctor` on a host that is slow, busy or limited."""
+"""`training-suite doctor` on a host that is slow, busy or limited."""
 
 from __future__ import annotations
 

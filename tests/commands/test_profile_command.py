@@ -1,4 +1,4 @@
-"""``python -m suite.profile``: which cell an id means, and what is shown of its profile."""
+"""``training-suite profile``: which cell an id means, and what is shown of its profile."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from suite.analysis.records.load import LoadError
+from suite.analysis.statistics.inference import Estimate
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import CONTROL
 from suite.record.record import Outcome, Record
@@ -147,7 +148,7 @@ def test_the_command_runs_the_cells_again_and_says_what_holds(
     assert told.out.count("reproduced") == 3
     assert "2/2" in told.out
     assert "[6/6]" in told.err
-    (journal,) = Path("results/journals").glob("*.jsonl")
+    (journal,) = Path("runs/journals").glob("*.jsonl")
     first = json.loads(journal.read_text().splitlines()[0])["run"]
     assert (first["seed"], first["plan"]["windows"], first["data"]) == (7, 3, "synthetic")
     assert main([str(result), "--device", "cpu", "-k", "jax", "--margin", "0.01"]) == 3

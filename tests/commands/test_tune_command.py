@@ -1,4 +1,4 @@
-"""``python -m suite.tune`` with a stand-in for the launcher: what it launches, saves, says, and goes on with."""
+"""``training-suite tune`` with a stand-in for the launcher: what it launches, saves, says, and goes on with."""
 
 from __future__ import annotations
 
@@ -102,7 +102,10 @@ def test_an_interrupted_search_is_saved_and_goes_on_where_it_was(
     launcher.stop_after = 5
     assert main(arguments(tmp_path)) == 130
     told, lines = capsys.readouterr()
-    assert "suite.tune: interrupted; 5 launches kept. Continue with: python -m suite.tune --workload imdb_lstm" in lines
+    assert (
+        "training-suite tune: interrupted; 5 launches kept. Continue with: training-suite tune --workload imdb_lstm"
+        in lines
+    )
     assert "Not tried: the search stopped before 3 cells." in told
     assert len(load(saved(tmp_path)).launches) == 5
     launcher.stop_after = None
@@ -121,7 +124,7 @@ def test_a_spent_budget_ends_a_search_undecided_and_a_larger_one_goes_on(
     assert main(arguments(tmp_path, "--budget=10launches")) == 0
     told = capsys.readouterr().out
     assert "undecided" in told
-    assert re.search(r"Continue with: python -m suite.tune .* --resume=\S+ --budget MORE\n", told)
+    assert re.search(r"Continue with: training-suite tune .* --resume=\S+ --budget MORE\n", told)
     assert "--budget=10launches" not in told
     assert len(launcher.made) == 10
     assert main(arguments(tmp_path, "--budget=16launches", "--resume")) == 0
@@ -196,7 +199,7 @@ def test_what_makes_no_sense_is_refused_in_one_line_before_any_launch(
 ) -> None:
     assert main(arguments(tmp_path, *more)) == 2
     told, line = capsys.readouterr()
-    assert line.startswith("suite.tune: ")
+    assert line.startswith("training-suite tune: ")
     assert line.count("\n") == 1
     assert words in line
     assert not told

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -9,11 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from suite.catalog import devices
+from suite.plan.command.common import DEVICE, GPU, command_parser
+
 ROOT = Path(__file__).parents[2]
 #: What takes a tenth of a second or more to import, and no option needs.
 HEAVY = {"numpy", "pandas", "scipy", "matplotlib", "pyarrow", "rich"}
 #: Commands whose options are parsed first; NumPy is imported by `suite.session`'s rooms for some.
-COMMANDS = ("suite.bisect", "suite.compare", "suite.profile", "suite.reproduce", "suite.tune")
+COMMANDS = (
+    *("suite.bisect", "suite.compare", "suite.list", "suite.plot", "suite.profile", "suite.reproduce", "suite.tune"),
+)
 
 CODE = """
 import runpy, sys
@@ -42,9 +49,95 @@ def test_the_plugin_of_pytest_waits_for_none_either() -> None:
     assert not HEAVY & set(loaded("import sys, suite.plugin; print(*sys.modules)"))
 
 
+def status_of(command: str, arguments: str) -> int:
+    try:
+        return int(import_module(f"suite.{command}.__main__").main(arguments.split()))
+    except SystemExit as end:
+        return int(str(end.code))
+
+
+def test_run_answers_before_pytest_is_imported() -> None:
+    for argument in ("--matix=smoke", "--device=gpu", "--workload=imdb_lstn", "--dtype=bfloat16", "--epochs=3"):
+        status, *modules = loaded(CODE.replace("--no-such-option", argument), "suite.run")
+        assert status == "2"
+        assert not {"pytest", *HEAVY} & set(modules)
+
+
+@pytest.mark.parametrize(("command", "arguments", "meant"), [
+    ("run", "--dtype bfloat16", "--precision bf16"),
+    ("run", "--model imdb_lstm", "--workload"),
+    ("run", "--dry-run", "--collect-only -q"),
+    ("run", "--list", "--collect-only -q"),
+    ("run", "--batch-size 3", "--batch"),
+    ("run", "--runs 3", "--launches"),
+    ("run", "--export-json a.json", "training-suite compare --format json"),
+    ("run", "--csv", "training-suite compare --output DIR"),
+    ("compare", "--json", "--format json"),
+    ("compare", "--csv a", "--output DIR"),
+    ("compare", "--output-dir a", "--output"),
+    ("compare", "-o a", "--output"),
+    ("compare", "--dtype float32", "training-suite run --precision fp32"),
+    ("plot", "0001 --output-dir a", "--output"),
+    ("tune", "--dtype half", "--precision fp16"),
+])  # fmt: skip
+def test_options_of_other_tools_get_the_right_word(
+    command: str, arguments: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(command, arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(rf"unknown option {arguments.split()[-2 if ' ' in arguments else 0]}; [a-z ]*`?{meant}[?`]", line)
+
+
+@pytest.mark.parametrize(("text", "shown", "kept", "gpu"), [
+    (["--device", "cuda:1"], "", "1", "cuda"), (["--gpu", "0"], "", "0", "cuda"),
+    (["--gpu=1"], "4,7", "7", "cuda"), (["--device=gpu:0"], "GPU-a", "GPU-a", "cuda"),
+    (["--device", "cuda"], "4,7", "4,7", "cuda"), ([], "4,7", "4,7", "auto"),
+])  # fmt: skip
+def test_a_gpu_is_chosen_by_its_number_as_by_hand(
+    text: list[str], shown: str, kept: str, gpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices.Path, "glob", lambda *_: iter(["nvidia0", "nvidia1"]))
+    monkeypatch.setenv(devices.VISIBLE, shown)
+    parser = command_parser("suite.x", "", "", DEVICE, GPU)
+    assert parser.parse_args(text).device == gpu
+    assert os.environ[devices.VISIBLE] == kept
+
+
+def test_a_gpu_that_is_not_there_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(devices.VISIBLE, "4,7")
+    for arguments in (["--gpu", "2"], ["--gpu", "x"], ["--device", "tpu:0"], ["--device", "cuda:"]):
+        with pytest.raises(SystemExit, match=r"^2$"):
+            command_parser("suite.x", "", "", DEVICE, GPU).parse_args(arguments)
+        assert "--device cuda:2: GPUs are counted from 0, and this machine shows 2" in capsys.readouterr().err or (
+            arguments != ["--gpu", "2"]
+        )
+    assert os.environ[devices.VISIBLE] == "4,7"
+
+
+@pytest.mark.parametrize("command", ["prove", "new", "checks.plain", "checks.monitor"])
+def test_lists_are_written_alike(command: str) -> None:
+    module = import_module(f"suite.{command}" if "." in command else f"suite.{command}.__main__")
+    parser = module.main.parser()
+    place = {"prove": ["a"], "new": ["workload", "a"]}.get(command, [])
+    for words in (["--framework", "jax,pytorch"], ["--framework=jax", "--framework", "pytorch"]):
+        assert parser.parse_args([*place, *words]).framework == ["jax", "pytorch"]
+
+
 @pytest.mark.parametrize(
     ("command", "arguments", "words"),
     [
+        ("run", "imdb_lstm", "write --workload imdb_lstm"),
+        ("run", "--framework jax pytorch", "write --framework jax,pytorch"),
+        ("verify", "nosuch", "nosuch: No such file or directory"),
+        ("export", "mlflw 3", "unknown value 'mlflw'; did you mean 'mlflow'?"),
+        ("run", "--device tpu", "unknown device 'tpu'; there are: auto"),
+        ("run", "--epochs 3", "--epochs is for trainings to their end; add --matrix accuracy"),
+        ("run", "--target .5 --matrix smoke", "--target is for trainings to their end"),
+        ("prove", "a --framework pytroch", "--framework: unknown framework 'pytroch'; did you mean 'pytorch'?"),
+        ("prove", "a --size smal", "--size: unknown value 'smal'; did you mean 'small'?"),
+        ("run", "--device gpu", "--device: unknown device 'gpu'; did you mean 'cuda'?"),
         ("compare", "--by precison", "--by: unknown axis 'precison'; did you mean 'precision'? There are: acc"),
         ("compare", "--format htlm", "--format: unknown format 'htlm'; did you mean 'html'? There are: terminal"),
         ("compare", "--baseline pytroch", "--baseline: unknown framework 'pytroch'; did you mean 'pytorch'? There"),
@@ -58,8 +151,7 @@ def test_the_plugin_of_pytest_waits_for_none_either() -> None:
 def test_a_mistyped_value_is_refused_in_one_line_with_the_nearest(
     command: str, arguments: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit, match=r"^2$"):
-        import_module(f"suite.{command}.__main__").main(arguments.split())
+    assert status_of(command, arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert words in line
 

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from importlib import import_module
-from itertools import pairwise
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from suite.catalog.setting import Count
-from suite.catalog.settings import SETTINGS
-from suite.plan.cell import WORKLOADS, Cell, Loader
+from suite.catalog.settings import OF_SCRIPTS, SETTINGS
+from suite.plan.cell import FRAMEWORKS, WORKLOADS, Cell, Loader
 from suite.worker import interfaces
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.launch.applied import NotAppliedError, Ran, compare, read_back
@@ -81,7 +81,7 @@ def ran(cell: Cell) -> Iterator[Ran]:
 def test_every_setting_is_read_back(framework: str) -> None:
     with ran(cell_of("imdb_lstm", framework)) as made:
         read = read_back(made, made.training.cell)
-    assert not [name for name in SETTINGS if name not in read], "declared, and read back by nothing"
+    assert not [name for name in SETTINGS if name not in {*read, *OF_SCRIPTS}], "declared, and read back by nothing"
 
 
 def values_of(name: str) -> tuple[Any, ...]:
@@ -90,49 +90,40 @@ def values_of(name: str) -> tuple[Any, ...]:
     return tuple(value for value in values if not setting.leaves_open(value))
 
 
-@each_framework
+#: Inductor compiles for longest; in every run `test_read_back` launches it turned off.
+READ = [
+    pytest.param(framework, name, marks=[pytest.mark.slow] if (framework, name) == ("pytorch", "compile") else [])
+    for framework in FRAMEWORKS
+    for name in SETTINGS
+    if name not in ("workload", "framework", *ELSEWHERE, *OF_SCRIPTS)
+]
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # Inductor calls it
-@pytest.mark.parametrize("name", [name for name in SETTINGS if name not in ("workload", "framework", *ELSEWHERE)])
+@pytest.mark.parametrize(("framework", "name"), READ)
 def test_what_is_read_is_what_ran_and_not_what_was_asked_for(framework: str, name: str) -> None:
-    """Of the first workload for which the framework takes two values: it reads the one that ran, whatever is asked."""
-    for workload in WORKLOADS:
-        taken = [value for value in values_of(name) if takes(framework, workload, name, value)]
-        if len(taken) > 1:
-            break
-    else:
-        pytest.skip(f"{framework} takes one {name} on a CPU")
-    for value, other in pairwise([*taken[:2], taken[0]]):
-        with ran(cell_of(workload, framework, **{name: value})) as made:
-            cell = made.training.cell
-            assert read_back(made, cell)
-            made.training.cell = cell.but(**{name: other})
-            title = TITLES.get(name, SETTINGS[name].title)
-            with pytest.raises(NotAppliedError, match=rf"asked for {title} .*, but .* is in force"):
-                read_back(made, made.training.cell)
+    """Of the first workload and value that the framework takes: the one that ran is read, whatever is asked for."""
+    first, *others = values_of(name)
+    for workload, value in product(WORKLOADS, others):
+        cell = cell_of(workload, framework, **{name: value})
+        with ExitStack() as until:
+            try:
+                made = until.enter_context(ran(cell)) if takes_keras(cell) else None
+            except (UnsupportedError, UnavailableKernelError):
+                continue
+            if made:
+                assert read_back(made, cell)
+                made.training.cell = cell.but(**{name: first})
+                title = TITLES.get(name, SETTINGS[name].title)
+                with pytest.raises(NotAppliedError, match=rf"asked for {title} .*, but .* is in force"):
+                    read_back(made, made.training.cell)
+                return
+    pytest.skip(f"{framework} takes one {name} on a CPU")
 
 
-def takes(framework: str, workload: str, name: str, value: Any) -> bool:
-    """Whether a framework can be asked for this value on a CPU, in a process that has no other framework."""
-    if value == "keras" and framework != "tensorflow":  # which Keras' layers import
-        return False
-    cell = cell_of(workload, framework, **{name: value})
-    code = framework_of(framework)
-    try:
-        with switches_restored(framework):
-            device, _ = code.prepare(cell, "cpu", 0)
-            module = interfaces.module(cell)
-            interfaces.prepare(cell, device, 0)
-            spec = narrow(workload)
-            (code if interfaces.native(cell) else interfaces.of(cell)).Training(
-                cell, spec, module, spec.reference_weights(0), device
-            )
-    except (UnsupportedError, UnavailableKernelError):
-        return False
-    except RuntimeError as error:
-        if "KERAS_BACKEND came too late" not in str(error):
-            raise
-        return False
-    return True
+def takes_keras(cell: Cell) -> bool:
+    """Whether the cell does without Keras, whose layers import TensorFlow, or is one of TensorFlow's."""
+    return cell.interface != "keras" or cell.framework == "tensorflow"
 
 
 def test_what_nothing_reads_back_ends_a_launch_where_it_is_not_at_its_default() -> None:

@@ -70,7 +70,7 @@ ASKED = """
     plots.draw = lambda *_: []
     records.save(Path("0001_a.json"), [*known, *fake])
     seen["comparison"] = printed(lambda: main(["0001_a.json", "--format", "json", "--baseline", "mxnet"]))
-    seen["page"] = Path("results/0001_a/report.html").read_text()
+    seen["page"] = Path("runs/0001_a/report.html").read_text()
 
     from suite.export.contents import settings
     from suite.record.json_schema import json_schema

@@ -16,7 +16,7 @@ from suite.report import plots
 from suite.report.screen.comparison import json_schema, to_json
 from suite.report.tables.frame import table
 from suite.report.tables.launches import document_columns
-from suite.report.tables.timed import legend
+from suite.report.tables.legend import legend
 from tests import records
 from tests.shown import in_markdown, terminal
 

@@ -24,40 +24,27 @@ from suite.record.record import Record
 from suite.report.plots import kinds, layout, use_style
 from suite.report.plots.traces import Chart
 from tests import records
+from tests.documents import blocks
 
 #: The measured fields of a record.
 MEASURED = (
     "startup", "compile_s", "first_step_s", "phases", "memory", "metrics", "profile", "inference", "course"
 )  # fmt: skip
 
-FAKE = '''
-"""How many launches each cell has."""
-
-from suite.report.plots import charts
-from suite.report.plots.kinds import kind
-from suite.report.plots.traces import Axis, Panel
-
-
-@kind(1.5)
-def launch_count(table):
-    "Bar chart of the number of launches."
-    rows = charts.stack_rows(table)
-    counts = {y: (len(row.ok),) * 3 for y, row in rows.places.items()}
-    panel = Panel(charts.bars(rows, counts, "launches"), Axis("launches (more is better)"), rows=rows)
-    return charts.rows_chart(table, panel, "Launches", "A caption of its own.")
-'''
+#: The example of CONTRIBUTING.md.
+(FAKE,) = [block.text for block in blocks() if block.page.name == "CONTRIBUTING.md" and "@kind(" in block.text]
 
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     folder = tmp_path / "kinds"
     folder.mkdir()
-    (folder / "launch_count.py").write_text(FAKE)
+    (folder / "imports.py").write_text(FAKE)
     kinds.find_kinds(kinds.TIMED)  # so that those of the suite are known already
     monkeypatch.setattr(kinds, "__path__", [*kinds.__path__, str(folder)])
     monkeypatch.setattr(kinds, "_KINDS", dict(kinds._KINDS))
-    yield "launch-count"
-    sys.modules.pop("suite.report.plots.kinds.launch_count", None)
+    yield "imports"
+    sys.modules.pop("suite.report.plots.kinds.imports", None)
 
 
 def test_a_plot_is_one_file(fake: str, tmp_path: Path) -> None:
@@ -66,12 +53,12 @@ def test_a_plot_is_one_file(fake: str, tmp_path: Path) -> None:
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert {f"{fake}-cifar100_cnn-full.png", f"{fake}-cifar100_cnn-full.svg"} <= written
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    (picture,) = [each for each in page.split("<figure") if "Bar chart of the number of launches" in each]
+    (picture,) = [each for each in page.split("<figure") if "Bar chart of the time to import the framework" in each]
     for words in (
-        "A caption of its own.",
-        "Launches of the CIFAR-100 CNN, by framework",
+        "Bar: median over launches.",
+        "Imports of the CIFAR-100 CNN, by framework",
         ">JAX<",
-        "launches</title>",
+        " s</title>",
     ):
         assert words in picture, words
     assert page.index("Bar chart of training throughput") < page.index(picture) < page.index("Box plot of"), "its place"

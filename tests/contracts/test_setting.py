@@ -65,7 +65,7 @@ ASKED = """
     (alone,) = [table(each) for each in group(launches[len(usually):])]
     seen["headers"] = list(view(across).grid.headers)
     seen["ratios are to"], seen["title of one"] = along.baseline, alone.group.constant
-    seen["screen"] = short([each.record for each in launches], "run-a", 200, 60)
+    seen["screen"] = short([each.record for each in launches], "run-a", 200)
     seen["label"] = across.group.label(across.group.rows[-1])
     seen["cells.csv"] = list(across.rows[0])
 
@@ -77,7 +77,7 @@ ASKED = """
     plots.draw = lambda *_: []
     records.save(Path("0001_a.json"), [each.record for each in launches])
     seen["comparison"] = printed(lambda: main(["0001_a.json", "--format", "json"]))
-    seen["page"] = Path("results/0001_a/report.html").read_text()
+    seen["page"] = Path("runs/0001_a/report.html").read_text()
 
     from suite.export.contents import settings
     from suite.export.contents import CELL

@@ -1,4 +1,4 @@
-"""A new tracker is one file: `--track`, `python -m suite.export` and the page of options find it there."""
+"""A new tracker is one file: `--track`, `training-suite export` and the page of options find it there."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from suite.plan.cell import Cell
 from suite.record.parts.environment import describe
 from suite.record.record import Record
 from tests.cuda import background
-from tests.cuda.cells import BATCH, DEVICE, KERNELS, PROBED, REHEARSAL, SIZE, TEST, TRAIN, cost
+from tests.cuda.cells import BATCH, DEVICE, PROBED, REHEARSAL, SIZE, TEST, TRAIN, cost
 from tests.cuda.launcher import Alike, Launched, Launches, NotRunError, Probed
 from tests.cuda.report import Report
 from tests.cuda.standin import Card
@@ -44,7 +44,7 @@ DISTRIBUTIONS = (
 )  # fmt: skip
 
 #: What is asked of a framework while it has the device to itself.
-ALONE = ("installation", *(f"precision-{name}" for name in PROBED), "fence", "kernels", "generators")
+ALONE = ("installation", *(f"precision-{name}" for name in PROBED), "fence")
 
 _REPORT = pytest.StashKey[Report]()
 
@@ -198,7 +198,7 @@ def probed(launches: Launches) -> Probed:
     """What a check of `tests.cuda.probe_device` found for a framework; skips what is unsupported, fails for errors."""
 
     def of(framework: str, check: str) -> dict[str, Any]:
-        rest = {"checks": ALONE, "batch": BATCH, "size": SIZE, "kernels": KERNELS}
+        rest = {"checks": ALONE, "batch": BATCH, "size": SIZE}
         answer = launches.asked_alone(framework, "probe_device", **rest)[check]
         if "unsupported" in answer:
             pytest.skip(answer["unsupported"])

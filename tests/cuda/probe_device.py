@@ -1,4 +1,4 @@
-"""A probe that has the device to itself: precisions and peaks, fences, kernels of the LSTM, generators of dropout."""
+"""A probe that has the device to itself: precisions and peaks, and fences."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from suite.catalog.precisions import Band
 from suite.plan.cell import PRECISIONS, Cell
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.launch import probe
-from tests.cuda.probing import Request, Stepper, answer_all, in_turns
+from tests.cuda.probing import Request, Stepper, answer_all
 
 #: Rounds of a chain of kernels, and how long the shorter chain lasts at least.
 CHAINS, CHAIN_S = 5, 0.1
 #: Of the matrices in a chain: so large on a GPU that few of them fill it, since JAX queues only some.
 SIDE = {"cpu": 512, "cuda": 8192}
-
-#: JAX's generators of random numbers, its own default first.
-GENERATORS = ("threefry2x32", "rbg", "unsafe_rbg")
 
 
 def installation(request: Request) -> Any:
@@ -139,38 +136,6 @@ CHAIN: dict[str, Callable[[Request], Chain]] = {
 }
 
 
-def kernels(request: Request) -> dict[str, Any]:
-    """Steps of the LSTM in float32 with each kernel that the framework has here, in turns."""
-    steppers, unsupported = {}, {}
-    for kernel in request.rest["kernels"]:
-        rest = {"batch": request.rest["batch"], "size": request.rest["size"], "kernel": kernel}
-        try:
-            steppers[kernel] = Stepper(request, Cell("imdb_lstm", request.framework, **rest))
-        except UnsupportedError as error:
-            unsupported[kernel] = str(error)
-    if not steppers:
-        raise UnsupportedError("; ".join(dict.fromkeys(unsupported.values())))
-    return {"unsupported": unsupported, "kernels": in_turns(steppers)}
-
-
-def generators(request: Request) -> dict[str, Any]:
-    """Steps of the CNN whose dropout draws from each of JAX's generators, in turns."""
-    if request.framework != "jax":
-        raise UnsupportedError(f"{request.framework} has no choice of generators")
-    import jax
-
-    chosen = request.code.DROPOUT_PRNG
-    usual, steppers = chosen[request.device], {}
-    try:
-        for name in GENERATORS:
-            chosen[request.device] = name  # read when a training is made
-            steppers[name] = Stepper(request, _cnn(request))
-    finally:
-        chosen[request.device] = usual
-    drawn_by = {name: str(jax.random.key_impl(each.training.state.key)) for name, each in steppers.items()}
-    return {"usual": usual, "drawn_by": drawn_by, "generators": in_turns(steppers)}
-
-
 def _cnn(request: Request) -> Cell:
     return Cell("cifar100_cnn", request.framework, batch=request.rest["batch"], size=request.rest["size"])
 
@@ -179,8 +144,6 @@ CHECKS: dict[str, Callable[[Request], Any]] = {
     "installation": installation,
     **{f"precision-{name}": partial(precision, name=name) for name in PRECISIONS},
     "fence": fence,
-    "kernels": kernels,
-    "generators": generators,
 }
 
 if __name__ == "__main__":

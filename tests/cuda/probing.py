@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from statistics import median
 from types import ModuleType
 from typing import Any
 
@@ -24,8 +23,8 @@ from workloads.data.augment import Batches
 from workloads.data.cache import open_cached
 from workloads.spec import specification
 
-#: Rounds of what is timed in turns, and the seconds that each lasts at least.
-ROUNDS, ROUND_S = 7, 0.2
+#: The seconds that a round of what is timed lasts at least.
+ROUND_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -112,23 +111,3 @@ class Stepper:
             loss = self.training.step(self.batch)
         self.training.fence(loss)
         return time.perf_counter() - began
-
-
-def in_turns(steppers: Mapping[str, Stepper]) -> dict[str, Any]:
-    """Rounds of each in turns, forwards and backwards: seconds per step, medians, and ratios to the first, by round."""
-    taken: dict[str, list[float]] = {which: [] for which in steppers}
-    for number in range(ROUNDS):
-        order = list(steppers) if number % 2 else list(steppers)[::-1]
-        for name in order:
-            taken[name].append(steppers[name].seconds() / steppers[name].steps)
-    first = taken[next(iter(steppers))]
-    return {
-        which: {
-            "n": ROUNDS,
-            "steps_per_round": steppers[which].steps,
-            "step_s": times,
-            "step_s_median": median(times),
-            "ratio_to_first_median": median(a / b for a, b in zip(times, first, strict=True)),
-        }
-        for which, times in taken.items()
-    }

@@ -1,17 +1,16 @@
-"""What is chosen and makes a difference in speed only: the LSTM's kernel, compile modes, dropout's generator."""
+"""What is chosen and makes a difference in speed only: the LSTM's kernel and compile modes."""
 
 from __future__ import annotations
 
-from statistics import median
 from typing import Any
 
 import pytest
 
 from suite.analysis.identity.tolerances import TOLERANCE
-from suite.plan.cell import FRAMEWORKS, Cell
-from tests.cuda.cells import BATCH, COMPILED, KERNELS, KERNELS_OF, REHEARSAL, SIZE, compiled, kernels
+from suite.plan.cell import Cell
+from tests.cuda.cells import COMPILED, KERNELS, KERNELS_OF, REHEARSAL, SIZE, compiled, kernels
 from tests.cuda.deviations import pairs
-from tests.cuda.launcher import Launched, Probed
+from tests.cuda.launcher import Launched
 
 
 @pytest.mark.parametrize("cells", [kernels(framework) for framework in KERNELS_OF], ids=KERNELS_OF)
@@ -27,16 +26,6 @@ def test_the_lstm_of_cudnn_computes_what_a_loop_does(
     _assert_within(found, "imdb_lstm", "fp32")
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_steps_of_the_lstm_are_timed_with_both_kernels(framework: str, probed: Probed, figures: dict[str, Any]) -> None:
-    found = probed(framework, "kernels")
-    figures[f"lstm_kernels/{framework}/fp32/b{BATCH}/{SIZE}"] = found
-    assert found["kernels"].keys() | found["unsupported"].keys() == set(KERNELS)
-    for times in found["kernels"].values():
-        assert len(times["step_s"]) == times["n"]
-        assert min(times["step_s"]) > 0
-
-
 @pytest.mark.parametrize("cells", [compiled(*each) for each in COMPILED], ids=["-".join(each) for each in COMPILED])
 def test_a_compiled_step_computes_what_the_usual_one_does(
     cells: tuple[Cell, ...], launched: Launched, figures: dict[str, Any]
@@ -50,15 +39,6 @@ def test_a_compiled_step_computes_what_the_usual_one_does(
     figures[f"first_step_s/{name}"] = record.first_step_s
     if other.precision == "fp32":
         _assert_within(found, "cifar100_cnn", "fp32")
-
-
-def test_dropout_is_timed_with_each_generator_of_jax(probed: Probed, figures: dict[str, Any]) -> None:
-    found = probed("jax", "generators")
-    figures[f"dropout_generators/jax/cifar100_cnn/fp32/b{BATCH}/{SIZE}"] = found
-    assert found["usual"] in found["generators"]
-    for times in found["generators"].values():
-        assert times["step_s_median"] == median(times["step_s"]) > 0
-    assert found["drawn_by"] == {name: name for name in found["generators"]}, "a key of another generator was used"
 
 
 def _assert_within(found: dict[str, Any], workload: str, precision: str) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from suite.plan.cell import Cell
+from suite.plan.cell import WORKLOADS, Cell
 from tests.frameworks import batches, each_workload, framework_of, module, narrow, needs_frameworks
 from workloads.spec import Lamb, Lars, Optimizer
 
@@ -162,8 +162,14 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return begin
 
 
-@pytest.mark.parametrize("precision", COMPUTE)
-@each_workload
+#: The CNN in every precision, and each other workload in the one whose operands are not the weights' type.
+cells = pytest.mark.parametrize(
+    ("workload", "precision"),
+    [*(("cifar100_cnn", kind) for kind in COMPUTE), *((name, "bf16") for name in WORKLOADS if name != "cifar100_cnn")],
+)
+
+
+@cells
 def test_a_step_stays_on_the_device_and_in_its_type(workload: str, precision: str, ahead: Callable[..., Any]) -> None:
     with ahead(workload, precision=precision) as (training, batch, seen):
         assert seen.copies == [PUT, PUT], "inputs and labels"
@@ -176,8 +182,7 @@ def test_a_step_stays_on_the_device_and_in_its_type(workload: str, precision: st
     assert seen.products == {COMPUTE[precision]}
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@each_workload
+@cells
 def test_what_serves_stays_on_the_device_and_in_its_type(
     workload: str, precision: str, ahead: Callable[..., Any]
 ) -> None:

@@ -1,7 +1,7 @@
 """What README and documentation say to type works: commands are parsed by the real parsers, files and code are run.
 
-A line of ``pytest suite`` is collected; a command's line goes through its own parser, which then ends; for tox and pip
-the environments and extras must exist. What cannot be checked here has ``<!-- not run: REASON -->`` before its block.
+A line of ``training-suite run`` is collected; a command's line goes through its own parser, which then ends; for tox
+and pip the environments and extras must exist. What cannot be checked here has ``<!-- not run: REASON -->`` before it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,8 @@ from __future__ import annotations
 import argparse
 import configparser
 import importlib
-import json
-import os
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -23,9 +20,10 @@ from pathlib import Path
 import pandas
 import pytest
 
+from suite.__main__ import COMMANDS
 from suite.compare.__main__ import main
-from tests.documents import ROOT, Block, blocks, run_module
-from tests.sessions import Suite
+from tests.documents import PAGES, ROOT, Block, blocks, run_module
+from tests.sessions import Suite, run_lines
 
 BLOCKS = list(blocks())
 SHELL = [block for block in BLOCKS if block.language == "sh" and not block.why]
@@ -36,18 +34,12 @@ ELSEWHERE = {"CONTRIBUTING.md": "tests/worker/test_settings.py"}
 #: Programs that are not the project's, with what they are for.
 OTHERS = {"python3 -m venv": "makes an environment", ". .venv/bin/activate": "enters it"}
 
-#: Another word for `pytest suite`.
-RUN = ["python", "-m", "suite", "run"]
-
-#: Collects many command lines in one process, and prints the status and the last lines of each.
-COLLECT = """
-import contextlib, io, json, sys, warnings, pytest
-for line in json.load(sys.stdin):
-    told = io.StringIO()
-    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told), warnings.catch_warnings():
-        status = int(pytest.main(line))
-    print(json.dumps([status, told.getvalue()[-800:]]), flush=True)
-"""
+#: How a run is started; without the script, and as what it is.
+RUN = ("training-suite run", "python -m suite run", "pytest suite")
+#: The module of a run, whose lines are collected.
+MEASURED = COMMANDS["run"][0]
+#: Pages that may spell a command otherwise than ``training-suite COMMAND``.
+SPELLINGS = {"docs/commands.md", "CHANGELOG.md"}
 
 
 class ParsedError(Exception):
@@ -68,10 +60,10 @@ def commands() -> list[list[str]]:
 
 
 def suite_lines() -> list[list[str]]:
-    """The arguments of every ``pytest suite``, and of what tox hands on to it."""
-    lines = [command[1:] for command in commands() if command[:2] == ["pytest", "suite"]]
-    lines += [["suite", *command[4:]] for command in commands() if command[:4] == RUN]
-    return lines + [
+    """The arguments of every run, and of what tox hands on to it."""
+    lines = [" ".join(command).partition(f"{run} ")[0::2] for command in commands() for run in RUN]
+    typed = [shlex.split(rest) for before, rest in lines if rest and not before]
+    return [["suite", *line] for line in typed] + [
         ["suite", *command[command.index("--") + 1 :]]
         for command in commands()
         if command[:2] == ["tox", "run"] and "--" in command and "bench" in " ".join(command[:4])
@@ -103,21 +95,22 @@ def test_lines_of_pytest_suite_select_cells(folder: Path, tmp_path: Path) -> Non
         kept = [word for word, before in zip(kept, ["", *kept], strict=False) if "--track" not in (word, before)]
         lines.append([*kept, "--collect-only", "-q", "-p", "no:cacheprovider", f"--journals={tmp_path}"])
     lines = [list(line) for line in dict.fromkeys(map(tuple, lines))]
-    command, read = [sys.executable, "-c", COLLECT], json.dumps(lines)
-    # As its reader types it, where these tests may run side by side.
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "JAX_"))}
-    done = subprocess.run(
-        command, cwd=ROOT, env=own, input=read, capture_output=True, text=True, check=False, timeout=300
-    )
-    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
-    assert len(answers) == len(lines), done.stderr
+    answers = run_lines(lines)
     assert not [(line, told) for line, (status, told) in zip(lines, answers, strict=True) if status]
 
 
 def module_lines() -> list[list[str]]:
-    """The arguments of ``python -m``, first the module."""
+    """The arguments of every other command, first its module."""
     inside = [command[command.index("--") + 1 :] for command in commands() if command[:2] == ["tox", "exec"]]
-    return [line[2:] for line in [*commands(), *inside] if line[:2] == ["python", "-m"] and line[:4] != RUN]
+    lines = [module_of(command) for command in (*commands(), *inside)]
+    return list(map(list, dict.fromkeys(tuple(line) for line in lines if line and line[0] != MEASURED)))
+
+
+def module_of(command: Sequence[str]) -> list[str]:
+    """The module that a command runs, with its arguments; empty for other programs."""
+    python = list(command[2:]) if list(command[:2]) == ["python", "-m"] else []
+    own = [*command[1:]] if command[0] == "training-suite" else python[1:] if python[:1] == ["suite"] else []
+    return [COMMANDS[own[0]][0], *own[1:]] if own and own[0] in COMMANDS else ["suite", *own] if own else python
 
 
 @pytest.mark.parametrize("line", module_lines(), ids=" ".join)
@@ -179,8 +172,16 @@ def test_environments_and_extras_exist() -> None:
             assert {extra for group in named for extra in group.split(",")} <= extras, command
 
 
+def test_commands_have_one_spelling() -> None:
+    pages = [page for page in PAGES if str(page.relative_to(ROOT)) not in SPELLINGS]
+    module = rf"(?<![\w/.])suite\.(?:{'|'.join(COMMANDS)})\b(?! \d)"
+    other = re.compile(rf"pytest suite|python -m (?:suite|workloads)\b|{module}")
+    assert not {page.name: found for page in pages if (found := other.findall(page.read_text(encoding="utf-8")))}
+
+
 def test_every_other_line_is_known() -> None:
-    known = ("pytest suite", "python -m", "tox run", "tox exec", "tox devenv", "pip install", "pytest tests", *OTHERS)
+    ours = ("training-suite", "pytest suite", "pytest tests", "python -m")
+    known = (*ours, "tox run", "tox exec", "tox devenv", "pip install", *OTHERS)
     assert not [command for command in map(" ".join, commands()) if not command.startswith(known)]
 
 

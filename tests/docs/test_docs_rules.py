@@ -13,8 +13,11 @@ from tests.documents import ROOT
 
 #: The page of each list, and its lines.
 TABLES = {
-    "rules": ("submit.md", [f"{each.number}. **{each.name}**: {each.reason}. Stops: {each.stops}" for each in RULES]),
-    "ledger": ("method.md", [f"- {check.what}: {check.bound}" for check in CHECKS]),
+    "rules": (
+        "lab/bundles.md",
+        [f"{each.number}. **{each.name}**: {each.reason}. Stops: {each.stops}" for each in RULES],
+    ),
+    "ledger": ("lab/ledger.md", [f"- {check.what}: {check.bound}" for check in CHECKS]),
 }
 
 

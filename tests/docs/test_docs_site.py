@@ -97,7 +97,8 @@ def test_the_start_has_the_answer_and_a_way_to_every_page(site: Path, pages: dic
     assert "inconclusive" in main
     assert "slower" in main
     links = set(Links(main).links)
-    written = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    pages_of = (path.relative_to(ROOT / "docs").with_suffix("") for path in (ROOT / "docs").glob("**/*.md"))
+    written = {str(page) for page in pages_of} - {"index"}
     assert not {name for name in written if f"{name}.html" not in {link.partition("#")[0] for link in links}}
 
 

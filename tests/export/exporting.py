@@ -1,4 +1,4 @@
-"""Runs `python -m suite.export` as it is typed, in a process of its own."""
+"""Runs `training-suite export` as it is typed, in a process of its own."""
 
 from __future__ import annotations
 

@@ -72,4 +72,4 @@ def test_a_report_that_is_none_is_refused(tmp_path: Path, capsys: pytest.Capture
     pytest.importorskip("prometheus_client", reason="needs prometheus_client: tox run -e reach")
     run = records.save(tmp_path / "0001_a.json", records.launches(n=1))
     assert command.main(["prometheus", str(run), "--report", str(tmp_path), "--to", str(tmp_path / "to")]) == 2
-    assert "no report.html there; write one with python -m suite.compare" in capsys.readouterr().err
+    assert "no report.html there; write one with training-suite compare" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from suite.plan.blocks import blocks, shard
-from suite.plan.cell import ALLOCATORS, COMPILES, FRAMEWORKS, Cell, Loader
+from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.matrix import MATRICES, MatrixError, matrix, union
 
 
@@ -59,22 +59,6 @@ def test_the_order_is_the_seeds_and_differs_between_blocks() -> None:
 def test_more_launches_only_add_blocks() -> None:
     cells = matrix("smoke").cells
     assert blocks(cells, launches=6, seed=3)[: 2 * len(cells)] == blocks(cells, launches=2, seed=3)
-
-
-def test_one_axis_is_varied_at_a_time() -> None:
-    assert {cell.batch for cell in matrix("batch").cells} == {32, 128, 512, 2048}
-    assert len(matrix("batch").cells) == 4 * len({cell.but(batch=1) for cell in matrix("batch").cells})
-    assert {cell.compile for cell in matrix("compile").cells} == set(COMPILES)
-    assert {cell.effective_batch for cell in matrix("accumulate").cells} == {128}
-    assert {cell.loader.kind for cell in matrix("loader").cells} >= {"naive", "workers", "tuned", "resident"}
-    assert {cell.kernel for cell in matrix("lstm-kernel").cells} == {"cudnn", "scan"}
-    found = {(cell.workload, cell.checkpointing) for cell in matrix("checkpointing").cells}
-    of_blocks = ("cifar100_cnn", "cifar100_resnet18", "gpt_small", "imdb_transformer")
-    assert found == {(name, value) for name in of_blocks for value in ("off", "on")}
-    assert {cell.allocator for cell in matrix("allocator").cells} == set(ALLOCATORS)
-    for name in ("precision", "loader", "lstm-kernel"):
-        varied = {"precision": "fp32", "loader": Loader(), "kernel": "auto"}
-        assert len({cell.but(**varied, compile=cell.compile) for cell in matrix(name).cells}) <= 6
 
 
 def test_several_matrices_hold_each_cell_once() -> None:

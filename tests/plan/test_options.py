@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sessions import Suite, refused
+from suite.plan.cell import FRAMEWORKS
+from tests.sessions import Suite, refused, run_lines
 
-
-@pytest.mark.parametrize(("arguments", "words"), [
+#: What is typed, and what is said.
+REFUSED = [
     (["--benchmark-save", "suite"], "--benchmark-save took 'suite' for a name: put it last"),
     (["suite", "--matrix=nix", "--benchmark-save"], "unknown matrix 'nix'; there are: smoke, gpu, cpu"),
     (["suite", "--benchmark-only"], "--benchmark-only would skip every launch; leave it out, since `pytest suite`"),
@@ -22,33 +23,39 @@ from tests.sessions import Suite, refused
     (["suite", "--matrix=accuracy", "--phases=train,infer"], "--phases is for timed steps; cells that train to"),
     (["suite", "--profile-memory"], "--profile-memory adds to a profile; give --profile too"),
     (["suite", "--max-time=0min"], "--max-time is 0; it must be more than 0 seconds"),
-])  # fmt: skip
-def test_wrong_options_are_refused_in_one_line(suite: Suite, arguments: list[str], words: str) -> None:
-    refused(suite(*arguments), words)
+    (["suite", "--size=smal"], "--size: unknown size 'smal'; did you mean 'small'? There are: full, small"),
+    (["suite", "--framework=jax,pytroch"], "unknown framework 'pytroch'; did you mean 'pytorch'? There are: pyt"),
+    (["suite", "--workload=cifar100"], "unknown workload 'cifar100'; did you mean 'cifar100_cnn'?"),
+    (["suite", "--matrix=precison"], "unknown matrix 'precison'; did you mean 'precision'? There are: smoke, gpu"),
+    (["suite", "--loader=tund-prefetch4"], "unknown loader 'tund'; did you mean 'tuned'? There are: naive, w2"),
+    (["suite", "--data=rael"], "argument --data: unknown data 'rael'; did you mean 'real'?"),
+    (["suite", "--batch=32,many"], "--batch is 'many'; write a number of samples, or auto"),
+    (["suite", "--precision=fp32,,bf16"], "--precision is 'fp32,,bf16'; write values with commas between them"),
+    (["suite", "--precison=bf16"], "unknown option --precison; did you mean --precision?"),
+    (["suite", "--wombat"], "unrecognized arguments: --wombat"),  # what is near to none is left to pytest
+]  # fmt: skip
 
 
-def test_a_wrong_value_is_refused_with_the_nearest_one_and_all_others(suite: Suite) -> None:
-    for option, words in (
-        ("--size=smal", "--size: unknown size 'smal'; did you mean 'small'? There are: full, small"),
-        ("--framework=jax,pytroch", "unknown framework 'pytroch'; did you mean 'pytorch'? There are: pytorch, tens"),
-        ("--workload=cifar100", "unknown workload 'cifar100'; did you mean 'cifar100_cnn'?"),
-        ("--matrix=precison", "unknown matrix 'precison'; did you mean 'precision'? There are: smoke, gpu"),
-        ("--loader=tund-prefetch4", "unknown loader 'tund'; did you mean 'tuned'? There are: naive, w2"),
-        ("--data=rael", "argument --data: unknown data 'rael'; did you mean 'real'?"),
-        ("--batch=32,many", "--batch is 'many'; write a number of samples, or auto"),
-        ("--precision=fp32,,bf16", "--precision is 'fp32,,bf16'; write values with commas between them"),
-    ):
-        done = suite("suite", option)
-        assert done.status == 4
-        assert words in done.output
-        assert not done.launched
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
+    """What pytest answers to each line; a launch would find no worker."""
+    folder = tmp_path_factory.mktemp("refused")
+    own = ["-p", "no:cacheprovider", f"--journals={folder / 'journals'}", f"--benchmark-storage={folder / 'runs'}"]
+    lines = [[*own, "--device=cpu", *arguments] for arguments, _ in REFUSED]
+    workers = {f"SUITE_PYTHON_{name.upper()}": "/bin/false" for name in FRAMEWORKS}
+    answers = run_lines(lines, SUITE_CACHE_DIR=str(folder / "cache"), **workers)
+    assert not list(folder.iterdir()), "nothing is written before a line is refused"
+    return {str(arguments): answer for (arguments, _), answer in zip(REFUSED, answers, strict=True)}
 
 
-def test_an_unknown_option_is_refused_with_the_nearest_one_of_the_suite(suite: Suite) -> None:
-    refused(suite("suite", "--precison=bf16"), "unknown option --precison; did you mean --precision?")
-    done = suite("suite", "--wombat")
-    assert done.status == 4
-    assert "unrecognized arguments: --wombat" in done.output, "what is near to none is left to pytest"
+@pytest.mark.parametrize(("arguments", "words"), REFUSED)
+def test_wrong_options_are_refused_in_one_line(
+    told: dict[str, tuple[int, str]], arguments: list[str], words: str
+) -> None:
+    status, output = told[str(arguments)]
+    assert status == 4, output
+    assert "Traceback" not in output
+    assert sum(words in line for line in output.splitlines()) == 1, output
 
 
 def test_a_run_whose_data_is_not_to_be_had_leaves_its_journal_to_others(suite: Suite) -> None:

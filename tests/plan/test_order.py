@@ -81,13 +81,6 @@ def test_plugins_that_were_asked_to_break_the_blocks_are_refused(
     refused(suite("suite", option, "--benchmark-save"), words)
 
 
-def test_other_tests_may_run_side_by_side(suite: Suite) -> None:
-    if not find_spec("xdist"):
-        pytest.skip("pytest-xdist is not installed here")
-    done = suite("tests/plan/test_cell.py", "-n2")
-    assert done.status == 0, done.output
-
-
 def test_a_part_of_a_run_keeps_the_order_and_so_does_going_on(suite: Suite) -> None:
     done = suite("suite", "-k", "imdb", f"--launches={LAUNCHES}")
     assert done.launched == [line for line in PLANNED if line.startswith("imdb")]

@@ -12,7 +12,7 @@ import pytest
 from suite.analysis.rows.conditions import differences
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import ALLOCATORS, FRAMEWORKS, TUNINGS, Cell, CellError
-from suite.plan.matrix import MatrixError, matrix
+from suite.plan.matrix import MatrixError
 from suite.plan.settings import allocators, tunings
 from suite.plan.settings.frameworks import VARIABLES, variables_of
 from suite.plan.settings.tunings import flushes, host_memory, lacking
@@ -118,14 +118,6 @@ def test_each_tuning_sets_its_own_settings_and_default_none() -> None:
     }
 
 
-def test_the_matrix_cpu_has_one_batch_as_installed() -> None:
-    cells = matrix("cpu").cells
-    assert {cell.batch for cell in cells if cell.tuning == "default"} == {64}
-    assert {cell.but(tuning="recommended") for cell in cells} == {
-        cell for cell in cells if cell.tuning == "recommended"
-    }
-
-
 def test_a_tuning_that_cannot_be_had_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "only PyTorch" in lacking(Cell("imdb_lstm", "jax", tuning="denormals"))
     assert not lacking(LSTM.but(tuning="denormals"))
@@ -154,12 +146,6 @@ def test_huge_pages_are_had_from_the_kernel_and_from_glibc(
     said = lacking(LSTM.but(tuning="hugepages"))
     assert words in said
     assert bool(words) == bool(said)
-
-
-def test_the_matrix_has_every_way_of_keras_beside_the_own_loop() -> None:
-    cells, ways = matrix("keras").cells, ("native", "keras", "keras-fit")
-    assert {(cell.framework, cell.interface) for cell in cells} == {(f, i) for f in FRAMEWORKS for i in ways}
-    assert {cell.but(interface="native") for cell in cells} <= {*cells}
 
 
 @pytest.mark.parametrize(("framework", "backend"), [("pytorch", "torch"), ("tensorflow", "tensorflow"), ("jax", "jax")])

@@ -10,7 +10,7 @@ import pytest
 
 from suite.plan.blocks import blocks, framework_of_control
 from suite.plan.cell import AUTO, COMPILES_OF, FRAMEWORKS, Cell, CellError, Loader
-from suite.plan.matrix import STUDIED, Matrix, MatrixError, default, matrix, smoke
+from suite.plan.matrix import STUDIED, Matrix, MatrixError, matrix, smoke
 from suite.plan.matrix import gpu as gpu_matrix
 from suite.plan.sweeps.files import union_of_names
 from suite.plan.sweeps.sweep import AXES, VALUES_MOST, describe_axes, parse_values, swept, usual
@@ -208,15 +208,6 @@ def test_without_pytorch_the_control_is_of_the_next_framework() -> None:
     assert framework_of_control(smoke().cells) == "pytorch"
 
 
-def test_the_default_matrix_compiles_and_does_not_compile() -> None:
-    found = {(cell.framework, cell.compile) for cell in default().cells}
-    assert found == {
-        ("pytorch", "eager"), ("pytorch", "compile"), ("tensorflow", "graph"), ("tensorflow", "compile"),
-        ("jax", "compile"),
-    }  # fmt: skip
-    assert values(default(), "precision") == {"fp32", "bf16"}
-
-
 def test_each_framework_takes_the_strategies_that_it_has_and_one_device_none() -> None:
     found = sweep(devices="1,2", strategy="usual,fsdp,jit", workload="imdb_lstm")
     strategies = {name: sorted(cell.strategy for cell in found.cells if cell.framework == name) for name in FRAMEWORKS}
@@ -228,9 +219,3 @@ def test_each_framework_takes_the_strategies_that_it_has_and_one_device_none() -
         sweep(strategy="fsdp")
     with pytest.raises(MatrixError, match="write a number of devices"):
         sweep(devices="all")
-
-
-def test_the_matrix_of_devices_has_one_and_two_in_the_usual_way() -> None:
-    assert {(cell.devices, cell.strategy) for cell in matrix("devices").cells if cell.framework == "jax"} == {
-        (1, ""), (2, "shard-map")
-    }  # fmt: skip

@@ -19,7 +19,7 @@ from workloads.spec import specification
 PORTS = Path(__file__).parent / "ports"
 
 #: The framework whose right port each is held against, where that is not JAX.
-AGAINST = {"parts": "tensorflow"}
+AGAINST = {"parts": "tensorflow", "mixed": "tensorflow"}
 
 #: The suite's own Transformer is a port too, of few words and positions.
 TRANSFORMER = Path(__file__).parents[2] / "workloads" / "imdb_transformer"
@@ -75,7 +75,8 @@ MISTAKES = (
             "order of a flattened input"),
     Mistake("same-padding", "image", "jax", "nn.Conv(4, (3, 3), 2, 1,", 'nn.Conv(4, (3, 3), 2, "SAME",', "layer conv2",
             '"same" padding with stride 2'),
-    Mistake("stride-elsewhere", *IMAGE, "self.conv2(x)", "self.conv2(x.roll(1, 2))", "layer conv2", ""),
+    Mistake("stride-elsewhere", *IMAGE, "self.conv2(x)", "self.conv2(x.roll(1, 2))", "layer conv2",
+            "order of positions"),
     Mistake("bias-twice", *IMAGE, "self.middle(x)", "(self.middle(x) + self.middle.bias)", "layer middle",
             "bias twice"),
     Mistake("epsilon", *IMAGE, "eps=EPSILON", "eps=1e-3", "layer norm", "epsilon"),
@@ -113,6 +114,10 @@ MISTAKES = (
     Mistake("filter-flipped", *TEXT, "weights[name].transpose(layout)", FLIPPED, "layer near", "layout of a kernel"),
     Mistake("filter-causal", *TEXT, PADDED, BEFORE, "layer near", "causal kernel"),
     Mistake("words-residual-lost", *TEXT, "e = e + F.relu", "e = F.relu", "layer lstm", "lost residual"),
+    Mistake("words-residual-multiplied", *TEXT, "e = e + F.relu", "e = e * F.relu", "layer lstm", "product for sum"),
+    Mistake("backward-first", "mixed", "jax", "[forward, backward]", "[backward, forward]", "layer forward_lstm_0",
+            "order of directions"),
+    Mistake("never-reversed", "mixed", "jax", "reverse=True, ", "", "layer forward_lstm_0", "direction"),
     Mistake("max-pool-smaller", *PARTS, "nn.MaxPool2d(3, 2, 1)", "nn.MaxPool2d(2, 2)", "layer conv2", "pooling"),
     Mistake("max-pool-padded-behind", *PARTS, "self.pool(F.relu(self.conv1(x)))", BEHIND, "layer conv2", "pooling"),
     Mistake("padding-counted", *PARTS, "count_include_pad=False", "count_include_pad=True", "layer attention",

@@ -24,7 +24,9 @@ UNITS = 3
 GRU = {"kernel": (6, 9), "recurrent": (3, 9), "bias": (2, 9)}
 LSTMS = {"1/kernel": (6, 12), "1/recurrent": (3, 12), "1/bias": (12,)}
 LSTMS |= {"2/kernel": (3, 12), "2/recurrent": (3, 12), "2/bias": (12,)}
-GRU, LSTMS = ({name: DRAW.standard_normal(shape) for name, shape in each.items()} for each in (GRU, LSTMS))
+BOTH = {"kernel": (6, 12), "recurrent": (3, 12), "bias": (12,)}
+BOTH = {f"{way}_{at}/{name}": shape for at in (0, 1) for way in ("forward", "backward") for name, shape in BOTH.items()}
+GRU, LSTMS, BOTH = ({name: DRAW.standard_normal(shape) for name, shape in each.items()} for each in (GRU, LSTMS, BOTH))
 LABELS = np.arange(8) % 4
 TANGENT = "GELU by the tangent"
 
@@ -80,6 +82,21 @@ def lstms(order: tuple[int, ...] = (0, 1, 2, 3), second: tuple[int, ...] = (0, 1
     return x[:, -1]
 
 
+def both_ways(
+    orders: tuple[int, ...] = (1, 1), turns: Any = (1, -1), layers: Any = (0, 1), *, back: bool = True
+) -> Any:
+    """All states of two LSTMs that read both ways, the second those of the first."""
+    x = WORDS
+    for at, order in zip(layers, orders, strict=True):
+        each = []
+        for way, turn in zip(("forward", "backward"), turns, strict=True):
+            kernel, recurrent, bias = (BOTH[f"{way}_{at}/{name}"] for name in GRU)
+            cell = partial(inside._lstm, (kernel, recurrent, [bias]), {"bias of the forget gate": 0.0})
+            each.append(recurrent_states(x[:, ::turn], cell, UNITS)[:, :: turn if back else 1])
+        x = np.concatenate(each[::order], -1)
+    return x
+
+
 FEATURES, BATCH = 2, (0, 1)
 INSIDE = {
     "LayerNorm: epsilon": (WORDS, normalised(WORDS, FEATURES, 1e-5), normalised(WORDS, FEATURES, 1e-6), "epsilon"),
@@ -105,6 +122,11 @@ INSIDE = {
     "GRU: no bias of the state": (WORDS, gru(), gru(bias=GRU["bias"] * [[1], [0]]), "bias missing"),
     "LSTMs: order of gates": (WORDS, lstms(), lstms((1, 0, 2, 3), (1, 0, 2, 3)), "order of gates"),
     "LSTMs: order in the second": (WORDS, lstms(), lstms(second=(0, 1, 3, 2)), "order of gates"),
+    "both ways: the backward states first": (WORDS, both_ways(), both_ways((-1, -1)), "order of directions"),
+    "both ways: in the first alone": (WORDS, both_ways(), both_ways((-1, 1)), "order of directions"),
+    "both ways: never reversed": (WORDS, both_ways(), both_ways(turns=(1, 1)), "direction"),
+    "both ways: left turned around": (WORDS, both_ways(), both_ways(back=False), "direction"),
+    "both ways: the second layer first": (WORDS, both_ways(), both_ways(layers=(1, 0)), "order of layers"),
     "LSTMs: bias of the second twice": (WORDS, lstms(), lstms(times=2), "bias twice"),
 }  # fmt: skip
 
@@ -113,7 +135,9 @@ def tensors_of(name: str) -> dict[str, Any]:
     kind = name.partition(":")[0]
     norm = {"norm/scale": SCALE, "norm/bias": SHIFT}
     of = {"convolution": {"conv/kernel": KERNEL, "conv/bias": BIAS}, "transposed": {"up/kernel": UP, "up/bias": BIAS}}
-    return {**of, "GRU": {f"gru/{each}": a for each, a in GRU.items()}, "LSTMs": LSTMS}.get(kind, norm)
+    return {**of, "GRU": {f"gru/{each}": a for each, a in GRU.items()}, "LSTMs": LSTMS, "both ways": BOTH}.get(
+        kind, norm
+    )
 
 
 @pytest.mark.parametrize("name", INSIDE)
@@ -147,6 +171,27 @@ def pooled(kind: str, size: int, stride: int, *padding: int) -> Any:
 def test_what_stands_between_layers(right: Any, wrong: Any, cause: str) -> None:
     before = 4 * PICTURE if cause == "activation" else PICTURE
     assert between(before, right, wrong) == ([cause] if cause else [])
+
+
+@pytest.mark.parametrize("activation", ["no activation", "sigmoid"])
+def test_a_product_for_a_sum(activation: str) -> None:
+    """And the reverse, as where a gate is added."""
+    own = ACTIVATIONS[activation](WORDS)
+    beside = np.random.default_rng(3).standard_normal(WORDS.shape)
+    for right, wrong in ((own + beside, own * beside), (own * beside, own + beside)):
+        assert between(WORDS, right, wrong, beside) == ["product for sum"]
+
+
+def test_what_was_made_long_before_is_found() -> None:
+    """Two tables, whose product stands beside the output of several layers, as in neural matrix factorisation."""
+    user, item, beside = (np.random.default_rng(seed).standard_normal((8, 6)) for seed in range(3))
+    made = [{"output": user}, {"output": item}] + [{"input": beside[:, :3], "output": beside[:, :4]}] * 4
+    first = {f"layers/{at}/{name}": x for at, each in enumerate(made) for name, x in each.items()}
+    joined = (np.concatenate([each, beside[:, :4]], 1) for each in (user * item, user + item))
+    arrays = [{**first, "layers/6/input": each} for each in joined]
+    tensors = {f"{at}/kernel": np.ones((2, at + 2)) for at in range(7)}
+    layers = [(name,) for name in tensors]
+    assert named("logits", arrays, tensors, layers, WORDS, 6, within=False) == ["product for sum"]
 
 
 RECTIFIED = np.maximum(WORDS, 0)

@@ -28,8 +28,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @in_own_process
-def numbers_of(framework: str, folder: Path) -> tuple[Numbers, Given]:
-    """What the folder's workload, as its files are now, computes."""
+def numbers_of(framework: str, folder: Path, port: str) -> tuple[Numbers, Given]:
+    """What the folder's workload computes with this port as its file for JAX."""
+    (folder / "jax.py").write_text(port, encoding="utf-8")
     forget("own_flowers")
     registry.register(folder)
     return numbers("own_flowers", framework)
@@ -40,10 +41,9 @@ def test_prove_finds_both_mistakes_of_the_tutorial(folder: Path) -> None:
     (text,) = (block.text for block in blocks() if block.page.name == "port.md" and block.file == "jax.py")
     page = (Path(__file__).parents[2] / "docs" / "port.md").read_text(encoding="utf-8")
     registry.register(folder)
-    one, given = numbers_of("pytorch", folder)
+    one, given = numbers_of("pytorch", folder, text)
     for old, new in ((".sum()", ".mean()"), ("nn.Dropout(keep", "nn.Dropout(self.spec.dropout[0]"), ("", "")):
-        (folder / "jax.py").write_text(text, encoding="utf-8")
-        other, _ = numbers_of("jax", folder)
+        other, _ = numbers_of("jax", folder, text)
         if old:
             found = checks(one, other, given)
             assert not all(check.same for check in found)

@@ -67,7 +67,7 @@ def test_a_worker_gets_what_the_project_itself_needs() -> None:
 def test_launches_find_it_by_its_variable_and_records_name_its_lock(
     tool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(LaunchError, match=r"`python -m suite\.releases jax --build 0\.9\.2` makes one"):
+    with pytest.raises(LaunchError, match=r"`training-suite releases jax --build 0\.9\.2` makes one"):
         interpreter("jax", "0.9.2")
     monkeypatch.setenv("SUITE_PYTHON_JAX_0_9_2", "")
     cells = [
@@ -136,7 +136,7 @@ def test_a_kill_in_the_middle_leaves_nothing_half(word: str, tool: Path, monkeyp
     ("error: Failed to fetch: https://x/simple/jax/", "the package index does not answer"),
     ("OSError: [Errno 28] No space left on device", "the disk is full; free some, or name another folder"),
     ("error: No solution found when resolving\n  cause: there is no version of jax==0.9.2",
-     "no version of jax==0.9.2. `python -m suite.releases jax` lists what fits"),
+     "no version of jax==0.9.2. `training-suite releases jax` lists what fits"),
     ("Traceback\nboom", "jax 0.9.2: boom"),
     ("", "it said nothing"),
 ])  # fmt: skip

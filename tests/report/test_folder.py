@@ -64,7 +64,7 @@ def test_files_of_somebody_else_are_not_replaced(tmp_path: Path, capsys: pytest.
     (out / "chapter.tex").write_text("my own text")
     assert main([str(run), "--output", str(out)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "table.md was not written by suite.compare and is left alone: choose another folder with --output" in line
+    assert "table.md was not written by the suite and is left alone: choose another folder with --output" in line
     assert {path.name: path.read_text() for path in out.iterdir()} == {
         "table.md": "my own table",
         "chapter.tex": "my own text",
@@ -132,7 +132,7 @@ def test_the_answer_is_printed_before_anything_is_drawn(
     monkeypatch.setattr(plots, "draw", draw)
     run = records.save(tmp_path / "0001_a.json", records.launches())
     assert main([str(run), "--output", str(tmp_path / "out")]) == 0
-    assert "CIFAR-100 CNN (3 launches, not tested): TensorFlow ran fastest" in said[0]
+    assert "CIFAR-100 CNN: TensorFlow ran fastest" in said[0]
 
 
 def test_a_fifo_in_the_place_of_a_file_is_no_file_and_holds_up_nobody(tmp_path: Path) -> None:

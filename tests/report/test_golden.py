@@ -1,6 +1,6 @@
 """Every table on recorded runs, to the last figure but rounding: what people read must not change unseen.
 
-The runs are cut from those in results/runs by `tests/studies/cut.py`; ``UPDATE_GOLDEN=1 pytest`` writes them anew.
+The runs are parts of former ones in results/runs; ``UPDATE_GOLDEN=1 pytest`` writes their outputs anew.
 """
 
 from __future__ import annotations

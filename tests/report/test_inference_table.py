@@ -11,14 +11,12 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.statistics.serving import FIGURES
 from suite.compare.__main__ import main
 from suite.record.parts.evidence import Answered
 from suite.record.record import Record
 from suite.report import plots
 from suite.report.plots.kinds.bars import latencies
 from suite.report.screen import markdown
-from suite.report.screen.short import short
 from suite.report.tables import inference
 from suite.report.tables.inference import COLUMNS
 from tests import records
@@ -99,13 +97,3 @@ def test_without_it_nothing_of_it_is_seen(tmp_path: Path, monkeypatch: pytest.Mo
     assert "inference" not in stored
     assert "answered" not in stored
     assert not latencies(records.only(records.launches()))
-
-
-def test_the_screen_shows_it() -> None:
-    text = short(served(), "run-a", 160, 60)
-    assert "Inference with the trained CIFAR-100 CNN" in text
-    assert "99th ms" in text
-
-
-def test_every_figure_has_a_column_with_a_meaning() -> None:
-    assert [*FIGURES] == [each.name for each in COLUMNS]

@@ -17,14 +17,15 @@ from tests import records
 from tests.profiles import all_profiled
 from tests.records import HOSTILE, complete, only, serving, tables, watched
 
-pytestmark = [pytest.mark.drawing, pytest.mark.everywhere]
+pytestmark = pytest.mark.drawing
 
 USUAL = ("throughput", "phases", "step-times", "first-step")
 
 
 def drawn(held: Sequence[Record]) -> list[str]:
     """The kinds of plot that there are of these, in order."""
-    return [kind.name for kind in find_kinds(TIMED) if kind.chart(only(held)) is not None]
+    table = only(held)
+    return [kind.name for kind in find_kinds(TIMED) if kind.chart(table) is not None]
 
 
 def test_every_kind_is_drawn_of_a_run_that_has_everything() -> None:

@@ -80,9 +80,9 @@ def test_the_command_selects_the_cells_and_settings_of_the_run(typed: str, older
     chosen, saved = parsed(typed)
     held = {key: value for key, value in saved.items() if key != "typed" or not older}
     line = command("run-a", held)
-    assert line.startswith("python -m pytest suite ")
-    assert line.endswith(" --resume=run-a --benchmark-save")
-    again, resumed = parsed(line.removeprefix("python -m pytest suite "))
+    assert line.startswith("training-suite run ")
+    assert line.endswith(" --resume=run-a")
+    again, resumed = parsed(line.removeprefix("training-suite run "))
     assert again == chosen
     assert {**resumed, "typed": saved["typed"]} == saved, "else the run would not be resumed"
     if not older:
@@ -91,7 +91,7 @@ def test_the_command_selects_the_cells_and_settings_of_the_run(typed: str, older
 
 def test_the_command_is_as_short_as_what_was_typed() -> None:
     _, saved = parsed("--matrix smoke --launches 4")
-    assert command("r", saved) == "python -m pytest suite --matrix smoke --launches 4 --resume=r --benchmark-save"
+    assert command("r", saved) == "training-suite run --matrix smoke --launches 4 --resume=r"
 
 
 def test_a_path_names_no_private_folder(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_no_shell_can_misread_the_command() -> None:
     for hostile in ({"matrix": "a; rm b"}, {"typed": {"matrix": ["a; rm b"], "batch": "$(x)\n"}}):
         assert "'a; rm b'" in command("r", hostile)
     for wrong in ({"typed": {"matrix": 3, "batch": [1], "k": None}}, {"plan": 3, "sweep": 4, "matrix": []}):
-        assert command("r", wrong) == "python -m pytest suite --resume=r --benchmark-save"
+        assert command("r", wrong) == "training-suite run --resume=r"
 
 
 def test_a_run_of_reproduce_has_no_such_command() -> None:

@@ -15,7 +15,8 @@ from suite.analysis.records.load import Launch, Loaded
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import figure
 from suite.record.record import Outcome, Record
-from suite.report.html.page import Link, report
+from suite.report.html.links import Link
+from suite.report.html.page import report
 from suite.report.plots import Drawing, draw
 from suite.report.plots.kinds import TIMED, find_kinds
 from suite.report.tables.frame import table
@@ -24,7 +25,7 @@ from suite.report.text.answer import answer
 from tests import records
 from tests.records import HOSTILE, replace, tables
 
-pytestmark = [pytest.mark.drawing, pytest.mark.everywhere]
+pytestmark = pytest.mark.drawing
 
 #: The kinds of plot that there are of any launches.
 USUAL = ("throughput", "phases", "step-times", "first-step")
@@ -75,26 +76,31 @@ def page(launches: list[Record], links: Sequence[Link] = (), drawings: Sequence[
     return text, Page(text)
 
 
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Page]:
+    """The page of six launches, with plots."""
+    held = records.launches(n=6)
+    return page(held, drawings=drawn(held, tmp_path_factory.mktemp("drawn")))
+
+
 def drawn(held: list[Record], folder: Path) -> list[Drawing]:
     return draw(tables(held), [], folder, [])
 
 
-def test_the_page_holds_tables_plots_launches_environment_and_the_way_to_run_it_again(tmp_path: Path) -> None:
-    held = records.launches(n=6)
-    text, read = page(held, drawings=drawn(held, tmp_path))
+def test_the_page_holds_tables_plots_launches_environment_and_the_way_to_run_it_again(usual: tuple[str, Page]) -> None:
+    text, read = usual
     assert [tag for tag, _ in read.tags].count("table") == 2
     labels = [str(attributes["aria-label"]) for tag, attributes in read.tags if tag == "svg"]
     assert labels[0].startswith("Overview: training throughput")
     assert labels[1:] == [f"{kind.words}: cifar100_cnn-full" for kind in find_kinds(TIMED) if kind.name in USUAL]
-    for words in ("samples/s", "Every launch", "python -m suite.reproduce file.json", "Example CPU 3000", "real data"):
+    for words in ("samples/s", "Every launch", "training-suite reproduce file.json", "Example CPU 3000", "real data"):
         assert words in read.said, words
     assert 'data-table="launches"' in text
     assert 'name="viewport"' in text
 
 
-def test_nothing_is_fetched_and_only_the_page_s_own_style_and_script_may_run(tmp_path: Path) -> None:
-    held = records.launches(n=2)
-    text, read = page(held, drawings=drawn(held, tmp_path))
+def test_nothing_is_fetched_and_only_the_page_s_own_style_and_script_may_run(usual: tuple[str, Page]) -> None:
+    text, read = usual
     for tag, attributes in read.tags:
         assert tag not in {"link", "iframe", "object", "embed", "img", "image", "foreignobject"}
         assert "src" not in attributes
@@ -134,9 +140,8 @@ def test_links_lead_to_the_index_the_files_and_the_parts_of_the_page() -> None:
     assert "<title>file: training benchmarks</title>" in text
 
 
-def test_the_answer_comes_first_then_a_plot_then_tables_and_the_rest_is_folded(tmp_path: Path) -> None:
-    held = records.launches(n=6)
-    text, read = page(held, drawings=drawn(held, tmp_path))
+def test_the_answer_comes_first_then_a_plot_then_tables_and_the_rest_is_folded(usual: tuple[str, Page]) -> None:
+    text, read = usual
     order = [
         'id="answer"',
         'id="hero"',

@@ -64,14 +64,15 @@ def trained(
 
 def every_chart() -> Iterator[tuple[str, Chart]]:
     """Every kind of plot, and the overviews of timed, of trained, and of both."""
+    whole = only(complete())
     for kind in find_kinds(TIMED):
-        if chart := kind.chart(only(complete())):
+        if chart := kind.chart(whole):
             yield kind.name, chart
     several = trained(precisions=("fp32", "bf16"))
     for kind in find_kinds(TRAINED):
         if chart := kind.chart(several if kind.name != "accuracy-devices" else trained(devices=(1, 2))):
             yield kind.name, chart
-    timed = [only(complete()), *(only(records.launches(workload="imdb_lstm")),)]
+    timed = [whole, only(records.launches(workload="imdb_lstm"))]
     for name, tables, courses in (("timed", timed, []), ("trained", [], [trained()]), ("both", timed, [trained(1)])):
         if chart := hero(tables, courses):
             yield f"hero of {name}", chart

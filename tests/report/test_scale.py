@@ -1,20 +1,16 @@
-"""What keeps large comparisons cheap; what they cost is shown by ``python -m tests.studies.scale``, not here."""
+"""What keeps large comparisons cheap."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from suite.analysis.records.load import load
 from suite.analysis.statistics.inference import quartiles
 from suite.report.plots.kinds.bars import throughput
 from suite.report.tables.frame import MOST, SHOWN, excerpt
 from tests import records
 from tests.drawn import said
 from tests.records import only
-from tests.studies import scale
 
 
 def large(batches: int = 40) -> list[records.Record]:
@@ -49,12 +45,3 @@ def test_of_a_large_table_without_a_launch_that_ended_well_there_is_nothing_to_d
 def test_quartiles_are_numpy_s(n: int) -> None:
     values = np.random.default_rng(n).standard_normal(n).tolist()
     assert list(quartiles(values)) == pytest.approx(np.percentile(values, [25, 50, 75]).tolist(), rel=1e-15)
-
-
-def test_what_is_generated_to_measure_loads(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    assert scale.save(path, scale.many_cells(9, 2), "scale") == 18
-    assert len(load([path]).launches) == 18
-    assert scale.save(path, scale.long_lines("long", 12), "long") == 12
-    assert path.stat().st_size > 3e6
-    assert len({launch.record.cell for launch in load([path]).launches}) == 12

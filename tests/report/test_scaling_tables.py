@@ -100,7 +100,7 @@ def test_a_table_along_devices_has_global_batch_communication_and_efficiency() -
 def test_a_comparison_writes_scaling_into_all_of_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = records.save(tmp_path / "0001_a.json", several(2, ["pytorch"]))
     out = tmp_path / "out"
-    assert main([str(run), "--output", str(out), "--format", "json", "--extra", "none"]) == 0
+    assert main([str(run), "--output", str(out), "--format", "json", "--extra", "png"]) == 0
     (told,) = json.loads(capsys.readouterr().out)["tables"]
     assert [(each["kind"], each["strategy"]) for each in told["scalings"]] == [
         (kind, name) for kind in ("weak", "strong") for name in ("ddp", "fsdp")

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import pytest
 
+from suite.analysis.rows.metrics import Prices
 from suite.record.parts.history import Epoch, TrainingHistory
-from suite.report.screen.short import REST, short
-from tests.records import HOSTILE, everything, failed, launches, mixed, record
+from suite.report.screen.short import ROWS_MOST, screen, short
+from suite.report.tables.frame import table
+from suite.report.text.answer import answer
+from tests.records import HOSTILE, everything, failed, launches, mixed, record, replace
+from tests.shown import grouped
 
 
-def told(held: list, columns: int = 120, lines: int = 40) -> list[str]:
-    return short(held, "run-a", columns, lines).splitlines()
+def told(held: list, columns: int = 120) -> list[str]:
+    return short(held, "run-a", columns).splitlines()
 
 
-def test_a_row_per_cell_with_its_ratio_below_the_answer() -> None:
+def test_a_row_per_cell_with_its_ratio_and_below_it_the_answer() -> None:
     lines = told(launches(n=3))
-    assert lines[0].startswith("CIFAR-100 CNN (3 launches, not tested): TensorFlow ran fastest: 1.25x PyTorch (")
-    title, header, torch, tensorflow, jax = lines[lines.index("") + 1 :]
+    title, header, _, torch, tensorflow, jax, _, answer = lines
+    assert answer.startswith("CIFAR-100 CNN: TensorFlow ran fastest: 1.25x PyTorch, ")
+    assert answer.endswith("(n = 3, not tested)")
     assert title.startswith("cifar100_cnn, size full, real data: run run-a, fp32")
-    assert header.split() == ["framework", "compile", "n", "samples/s", "to", "pytorch", "bottleneck"]
+    assert header.split() == ["framework", "compile", "n", "samples/s", "to", "pytorch", "memory", "MiB", "bottleneck"]
     assert torch.split()[:3] == ["pytorch", "eager", "3"]
     assert "1.00" in torch
     assert float(tensorflow.split()[5]) > 1 > float(jax.split()[5])
@@ -26,10 +31,30 @@ def test_a_row_per_cell_with_its_ratio_below_the_answer() -> None:
 
 def test_from_six_launches_on_there_are_verdicts_and_no_caveat() -> None:
     lines = told(launches(n=6))
-    table = lines[lines.index("") + 1 :]
-    assert "verdict" in table[1].split()
-    assert "slower" in table[4].split()
+    assert "verdict" in lines[1].split()
+    assert "slower" in lines[5].split()
     assert not any("not" in line and "tested" in line for line in lines)
+
+
+def told_of(held: list, prices: Prices = Prices()) -> str:  # noqa: B008 - frozen
+    made = table(grouped(held), "pytorch", prices)
+    return "\n".join(screen(answer([made]), [made], [], 120, more=""))
+
+
+def test_what_an_epoch_costs_is_on_the_screen_where_a_price_is_known() -> None:
+    held = launches(n=1)
+    assert "cost per epoch EUR" in " ".join(told_of(held, Prices(2.5, currency="EUR")).split())
+    assert "cost" not in told_of(held)
+
+
+def test_bottlenecks_are_on_the_screen_where_all_are_decided_or_they_were_asked_for() -> None:
+    lean = [
+        replace(each, phases={"train": each.phases["train"]} if each.launch else each.phases) for each in launches()
+    ]
+    assert "undecided" in {cell.bottleneck.kind for cell in table(grouped(lean)).cells}
+    assert "bottleneck" not in told_of(lean)
+    plan = {"phases": ["train", "compute", "input"], "chosen": True}
+    assert "bottleneck" in told_of([replace(each, run=each.run | {"plan": plan}) for each in lean])
 
 
 def test_what_failed_keeps_its_row() -> None:
@@ -39,30 +64,39 @@ def test_what_failed_keeps_its_row() -> None:
     assert "throttled" in text
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (40, 24), (120, 50), (100, 14)])
-def test_it_fits_the_screen_and_says_what_it_leaves_out(columns: int, lines: int) -> None:
-    held = [*everything(), *launches(workload="imdb_lstm")]
-    shown = told(held, columns, lines)
-    assert len(shown) <= max(lines - REST, 6)
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_nothing_is_wider_than_the_screen_or_cut(columns: int) -> None:
+    shown = told([*everything(), *launches(workload="imdb_lstm")], columns)
     assert max(map(len, shown)) < columns
-    if lines < 40 and columns > 40:
-        assert any("python -m suite.compare" in line for line in shown)
+    assert not any("…" in line for line in shown)
+
+
+def test_every_row_that_the_answer_rests_on_is_shown() -> None:
+    held = [each for batch in (16, 32, 64, 128) for each in launches(n=2, batch=batch)]
+    shown = told(held)
+    assert sum(line.startswith(("pytorch ", "tensorflow ", "jax ")) for line in shown) == 12
+    assert [line.partition(":")[0] for line in shown[-4:]] == [f"CIFAR-100 CNN, batch {n}" for n in (16, 32, 64, 128)]
+
+
+def test_of_a_large_table_the_rest_is_counted() -> None:
+    shown = told([each for batch in range(1, 41) for each in launches(n=1, batch=batch)])
+    assert len(shown) < ROWS_MOST + 20
+    assert f"… and {120 - ROWS_MOST} more rows: training-suite compare" in shown
 
 
 def test_a_worker_s_words_cannot_reach_the_terminal_as_they_are() -> None:
     held = [*launches(n=1), failed(record(launch=1), "crashed", HOSTILE)]
     held.append(record("jax", 2, flags=(HOSTILE,)))
-    text = short(held, HOSTILE, 120, 40)
+    text = short(held, HOSTILE, 120)
     assert all(character.isprintable() or character == "\n" for character in text)
 
 
 def test_trainings_to_the_end_show_their_accuracy() -> None:
     course = TrainingHistory("modern", 1, 0.5, (Epoch(4, 1.5, 2.0, 1.4, 0.4321, 0.5),), (1.6, 1.5, 1.5, 1.4))
     lines = told([record(name, recipe="modern", course=course) for name in ("pytorch", "jax")])
-    assert lines[0].endswith("test accuracy after 1 epoch (1 seed, not tested): PyTorch .432, JAX .432")
-    table = lines[lines.index("") + 1 :]
-    assert "test accuracy" in table[1]
-    assert "0.4321" in table[2]
+    assert lines[-2].endswith("accuracy .432 (n = 1, not tested)")
+    assert "test accuracy" in lines[1]
+    assert "0.4321" in lines[3]
 
 
 def test_what_is_unsupported_goes_last_and_is_cut_first() -> None:

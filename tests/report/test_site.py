@@ -6,13 +6,13 @@ import json
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from test_page import Page
 
 from suite.analysis.records.load import LoadError, find
 from suite.compare.__main__ import main
+from suite.plan.command.common import OLDER, SAVED
 from suite.record.record import Record
 from suite.report.html.site import scan
 from suite.report.html.stored import SummaryError, read
@@ -116,13 +116,32 @@ def test_a_report_from_before_there_were_summaries_is_not_overwritten(
     assert len(links(index(site))) == 2, "the same run takes its folder again"
 
 
-def test_the_default_output_folder_keeps_another_run_s_report_too(tmp_path: Path, monkeypatch: Any) -> None:
+def test_the_default_output_folder_keeps_another_run_s_report_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for machine in ("run-a", "run-b"):
         assert main([saved(tmp_path / machine, "0001_a", records.launches(n=1, run=machine), machine)]) == 0
-    assert sorted(path.name for path in Path("results").iterdir()) == ["0001_a", "0001_a-run-b"]
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["0001_a", "0001_a-run-b"]
     assert main([saved(tmp_path, "0001_a", records.launches(n=1)), "--publish", "results"]) == 0
-    assert len(links(index(Path("results")))) == 2
+    assert links(index(Path("results"))) == ["0001_a/report.html"]
+
+
+def test_a_run_of_one_s_own_moves_to_the_published_ones_and_replaces_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = records.save(SAVED / "m" / "0001_a.json", records.launches(n=1))
+    content = own.read_bytes()
+    assert main(["0001", "--publish", "results"]) == 0
+    moved = OLDER[SAVED] / "m" / "0001_a.json"
+    assert (own.exists(), moved.read_bytes()) == (False, content)
+    assert links(index(Path("results"))) == ["0001_a/report.html"]
+    records.save(own, records.launches(n=2))
+    capsys.readouterr()
+    assert main([str(own), "--publish", "results"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert (own.exists(), moved.read_bytes()) == (True, content)
 
 
 def test_folders_that_are_no_run_s_are_left_alone(tmp_path: Path) -> None:
@@ -176,7 +195,7 @@ def test_an_index_of_somebody_else_is_left_alone(tmp_path: Path, capsys: pytest.
     site.mkdir()
     (site / "index.html").write_text("mine")
     assert main([saved(tmp_path, "0001_a", records.launches(n=1)), "--publish", str(site)]) == 2
-    assert "was not made by suite.compare" in capsys.readouterr().err
+    assert "was not made by the suite" in capsys.readouterr().err
     assert [path.name for path in site.iterdir()] == ["index.html"]
 
 

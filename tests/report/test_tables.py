@@ -48,12 +48,6 @@ def test_a_ratio_is_formed_within_blocks() -> None:
     assert only(drifting).frame["ratio_blocks"].tolist() == [3, 3]
 
 
-def test_the_baseline_can_be_another() -> None:
-    ratios = only(records.launches(n=1), "jax").frame
-    assert ratios["ratio"].tolist()[2] == 1.0
-    assert set(ratios["ratio_baseline"]) == {"cifar100_cnn-jax-fp32-b32-compile-tuned"}
-
-
 def test_the_usual_compile_mode_is_the_baseline_among_several() -> None:
     held = [*records.launches(["pytorch"], compile="compile"), *records.launches(["pytorch", "jax"])]
     assert set(only(held).frame["ratio_baseline"]) == {"cifar100_cnn-pytorch-fp32-b32-eager-tuned"}
@@ -132,14 +126,6 @@ def test_flags_are_counted_and_an_unsteady_launch_is_one() -> None:
     held[0] = replace(held[0], phases={"train": replace(held[0].phases["train"], steady=False)})
     held = [replace(r, flags=("contended",)) for r in held]
     assert only(held).frame["flags"].tolist() == ["contended, unsteady 1/3"]
-
-
-@pytest.mark.parametrize(("n", "words"), [(1, "1 launch per cell; a test needs"), (5, "at least 6")])
-def test_it_is_said_that_significance_was_not_tested(n: int, words: str) -> None:
-    text = terminal(only(records.launches(n=n)))
-    assert "Significance was not tested" in text
-    assert words in text
-    assert ("at least 6" in text) == (n < 6)
 
 
 def test_one_kind_of_memory_is_shown_where_all_have_it_and_kinds_are_told_apart_where_not() -> None:
@@ -238,23 +224,3 @@ def test_a_row_that_is_slower_than_another_is_not_best_although_the_noisy_first_
     }
     assert "tensorflow auto" in best_rows
     assert "jax auto" not in best_rows
-
-
-def test_fifty_cells_fit_the_terminal() -> None:
-    held = [
-        each
-        for batch in (32, 64, 128, 256, 512)
-        for mode in ("eager", "graph", "compile")
-        for precision in ("fp32", "fp64")
-        for each in records.launches(n=2, batch=batch, compile=mode, precision=precision)
-    ]
-    text = terminal(only(held))
-    assert max(map(len, text.splitlines())) <= 120
-
-
-def test_no_word_ranks() -> None:
-    text = "".join(
-        terminal(each) + in_markdown(each) for each in tables([*mixed(), *records.launches(kind="synthetic")])
-    )
-    for word in ("faster", "slower", "better", "wins", "best"):
-        assert word not in text

@@ -92,6 +92,7 @@ def test_the_script_sorts_figures_by_value_and_words_after_them() -> None:
     assert descending == ["timeout", "2026-03-01", *FIGURES[::-1], DASH, f"{DASH} [1]"], "missing values stay last"
 
 
+@pytest.mark.slow
 def test_a_wheel_holds_the_templates(tmp_path: Path) -> None:
     # It is not imported here: beside a distutils that another test has imported, that fails.
     if not any(Version(each.version) >= Version("77") for each in distributions(name="setuptools")):

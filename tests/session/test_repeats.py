@@ -66,6 +66,7 @@ def test_a_run_measures_a_third_of_its_plan_again_at_most_and_then_gives_no_answ
     assert "too busy" in done.output
 
 
+@pytest.mark.slow
 def test_a_run_that_is_not_tested_measures_nothing_again(suite: Suite) -> None:
     suite.first = DISTURBS.format(rule="True")
     suite("suite", *ARGUMENTS, "--launches=2")
@@ -83,6 +84,7 @@ def test_a_run_that_was_killed_goes_on_with_the_repeats_that_are_due(suite: Suit
     assert order_of(suite) == whole
 
 
+@pytest.mark.slow
 def test_a_run_that_is_tested_only_after_it_went_on_measures_again_from_then_on(suite: Suite, tmp_path: Path) -> None:
     from tests.submit.test_sessions import alarms
 

@@ -77,14 +77,6 @@ def test_an_interrupted_run_keeps_what_it_measured_and_resumes(suite: Suite) -> 
     assert [record.run["position"] for record in saved] == [0, 1, 2]
 
 
-def test_a_finished_run_is_resumed_without_a_launch(suite: Suite) -> None:
-    first = suite("suite", "--launches=1", "-k", "jax")
-    again = suite("suite", "--launches=1", "-k", "jax", "--resume", "--benchmark-save")
-    assert again.status == 0, again.output
-    assert again.launched == first.launched
-    assert {r.key for r in records_of(again.saved["0001_smoke.json"])} == {r.key for r in read(*first.journals)[1]}
-
-
 def test_a_run_can_be_asked_for_more_launches_later(suite: Suite) -> None:
     first = suite("suite", "--launches=1", "-k", "jax and imdb")
     more = suite("suite", "--launches=3", "-k", "jax and imdb", "--resume", "--benchmark-save")

@@ -11,7 +11,7 @@ import pytest
 
 from suite.analysis.records.load import load
 from suite.plan.cell import Cell
-from suite.plan.command.common import LATEST
+from suite.plan.command.common import JOURNALS, LATEST, OLDER
 from suite.plan.measuring import Plan
 from suite.record.record import STATUSES, Outcome
 from suite.record.retry import may_pass
@@ -73,6 +73,14 @@ def test_the_journal_that_fits_best_goes_on(asked: Settings, journals: dict[str,
     assert chosen(asked) == expected
 
 
+def test_a_run_of_an_older_version_is_found_where_that_kept_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    journal(replace(ASKED, journals=OLDER[JOURNALS]), "1-older")
+    assert chosen(ASKED) == chosen(ASKED, "1-older") == "1-older"
+    journal(ASKED, "2-newer")
+    assert chosen(ASKED) == "2-newer"
+
+
 @pytest.mark.parametrize("own", ["/elsewhere", "../../elsewhere", None])
 def test_a_run_is_called_as_its_journal_is_whatever_that_says(asked: Settings, own: str | None) -> None:
     asked = replace(asked, device="cpu")
@@ -111,12 +119,12 @@ def test_the_digest_of_cells_does_not_depend_on_their_order() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["suite"], "pytest suite --resume=ID"),
-        (["suite", "-k", "jax and imdb"], "pytest suite -k 'jax and imdb' --resume=ID"),
-        (["suite", "--resume"], "pytest suite --resume=ID"),
-        (["suite", "--resume=other", "--seed=1"], "pytest suite --seed=1 --resume=ID"),
-        (["suite", "--resume", "other", "--seed=1"], "pytest suite --seed=1 --resume=ID"),
-        (["suite", "--resume", "--seed=1"], "pytest suite --seed=1 --resume=ID"),
+        (["suite"], "training-suite run --resume=ID"),
+        (["suite", "-k", "jax and imdb"], "training-suite run -k 'jax and imdb' --resume=ID"),
+        (["suite", "--resume"], "training-suite run --resume=ID"),
+        (["suite", "--resume=other", "--seed=1"], "training-suite run --seed=1 --resume=ID"),
+        (["suite", "--resume", "other", "--seed=1"], "training-suite run --seed=1 --resume=ID"),
+        (["suite", "--resume", "--seed=1"], "training-suite run --seed=1 --resume=ID"),
     ],
 )
 def test_the_command_that_goes_on_names_the_run(arguments: list[str], expected: str) -> None:
@@ -134,7 +142,10 @@ def test_a_launch_that_crashed_is_tried_again_and_then_counts(suite: Suite) -> N
     assert crashed.status == 1
     run = crashed.journals[0].stem
     reason = "ended with exit status 5 and no result"
-    assert f"1 launch failed, the last by: {reason}. Once the cause is gone, try again with: pytest " in crashed.output
+    assert (
+        f"1 launch failed, the last by: {reason}. Once the cause is gone, try again with: training-suite run "
+        in crashed.output
+    )
     assert f" -k 'jax and imdb' --resume={run}\n" in crashed.output
 
     again = suite(*ARGUMENTS, f"--resume={run}", "--benchmark-save")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from suite.plan.command.common import OLDER, SAVED
 from suite.record.saved import pack
 from suite.session import storage as saving
 from suite.session.storage import PROJECT, compact, describe_commit, name_fits, save, shorten_name
@@ -181,3 +182,12 @@ def test_a_name_that_is_too_long_for_a_file_is_refused_before_anything_runs(suit
     assert "is too long for the name of a file" in done.output
     assert not done.launched
     assert not (suite.folder / "runs").exists()
+
+
+def test_a_user_s_run_gets_no_number_of_a_published_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    published = OLDER[SAVED] / "another-machine"
+    published.mkdir(parents=True)
+    (published / "0033_busy.json").write_text("{}")
+    assert save(SAVED / "m", "mine", b"{}").name == "0034_mine.json"
+    assert save(tmp_path / "elsewhere", "mine", b"{}").name == "0001_mine.json"

@@ -81,7 +81,7 @@ def test_one_that_hangs_is_ended_with_its_processes_and_the_end_says_how_to_send
 ) -> None:
     (line,) = followed(make({2: "hang"}), tmp_path)
     assert line.startswith("mlflow has 1 of 3 launches: no answer within 1 s. The run lost nothing; ")
-    assert line.endswith(f"python -m suite.export mlflow {tmp_path}/run.jsonl --to http://t.example")
+    assert line.endswith(f"training-suite export mlflow {tmp_path}/run.jsonl --to http://t.example")
     assert (tmp_path / "asked").read_text().split() == ["begin", "launch", "launch"], "it is not waited for again"
     pid = int((tmp_path / "pid").read_text())
     wait_until(lambda: not alive(pid))
@@ -155,11 +155,12 @@ def test_metrics_are_served_during_a_run_of_pytest(suite: Suite) -> None:
 
 def test_a_follower_ends_with_the_controller_whatever_it_waits_for(tmp_path: Path) -> None:
     code = """
-    import os, subprocess, sys, time
-    code = "import os, time; from suite.export.follow import end_with; end_with(os.getppid()); time.sleep(600)"
-    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    import os, subprocess, sys
+    code = "import sys, time; from suite.export.follow import end_with; end_with(int(sys.argv[1])); print(flush=True)"
+    command = [sys.executable, "-c", code + "; time.sleep(600)", str(os.getpid())]
+    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE)
+    process.stdout.readline()  # it watches by now
     print(process.pid, flush=True)
-    time.sleep(1)
     os._exit(0)
     """
     done = subprocess.run([sys.executable, "-c", dedent(code)], cwd=ROOT, capture_output=True, text=True, check=True)

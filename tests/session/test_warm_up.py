@@ -224,10 +224,6 @@ def test_the_search_for_the_largest_batch_is_made_once() -> None:
     assert eta.left_s(whole(cell.but(precision="bf16")), [cell.but(precision="bf16")]) == pytest.approx(230)
 
 
-def test_before_the_first_launch_there_is_a_guess() -> None:
-    assert 60 < Eta(smoke().plan, cpu=True).left_s(whole(*6 * [Cell("imdb_lstm", "jax")])) < 600
-
-
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [(0.2, "1 s"), (1, "1 s"), (89, "89 s"), (91, "2 min"), (3600, "60 min"), (6000, "1 h 40 min")],

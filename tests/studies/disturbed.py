@@ -5,7 +5,7 @@ cutting, *cut* the suite's, where no disturbance is flagged. *Repeat* is the rul
 in no test, one more at the end of its block takes its place, if a third of the planned launches are not used up, and
 nothing is decided while more than a third of all places have no undisturbed launch. Flags do not depend on a launch's
 own speed: the perfect ones find each disturbance, the others miss half of them, and call one undisturbed launch in ten
-disturbed. ``python -m tests.studies.disturbed --write`` puts what it prints into docs/method.md.
+disturbed. ``python -m tests.studies.disturbed --write`` puts what it prints into docs/lab/method.md.
 """
 
 # ruff: noqa: T201 - a command that prints

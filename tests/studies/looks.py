@@ -3,7 +3,7 @@
 Answers of six comparisons, between three equal frameworks in two workloads, whose launches scatter by 15 or by 5 %.
 Somebody looks after 6, 8, 10, ... and 20 launches, by what the suite itself says of the records of these launches, and
 stops as soon as anything is called faster or slower. ``python -m tests.studies.looks --write`` puts what it prints into
-docs/method.md. A quarter of an hour on one core.
+docs/lab/method.md. A quarter of an hour on one core.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -27,7 +27,7 @@ from suite.record.record import Phase, Record, Window
 from tests import records
 from tests.studies.tune import written
 
-PAGE = Path(__file__).parents[2] / "docs" / "method.md"
+PAGE = Path(__file__).parents[2] / "docs" / "lab" / "method.md"
 MARK = "looks"
 WORKLOADS, FRAMEWORKS = ("cifar100_cnn", "imdb_lstm"), ("pytorch", "tensorflow", "jax")
 SCATTERS = (0.15, 0.05)

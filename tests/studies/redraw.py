@@ -172,14 +172,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     options.new.mkdir(parents=True)
     wrong = False
-    shown = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *ROOT.glob("docs/*.md")))
+    shown = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md")))
     before = published(options.results)
     for name, (run, *_) in before.items():
         path = options.new / run.relative_to(options.results)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(compact(renewed(json.loads(run.read_text(encoding="utf-8")))), encoding="utf-8")
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            status = compare([str(path), "--publish", str(options.new), "--by", BY.get(name, "framework")])
+            status = compare(
+                [str(path), "--publish", str(options.new), "--by", BY.get(name, "framework"), "--extra", "png"]
+            )
         for picture in (options.new / name).glob("*.png"):
             if f"{name}/{picture.name}" not in shown:
                 picture.unlink()

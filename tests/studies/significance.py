@@ -4,9 +4,6 @@ The noise is not invented: it is that of the launches of published runs, drawn a
 six rows besides the baseline's and its second copy, and goes through the same functions as real launches: ratios by
 block, test, Holm, margin, verdict. A drift slows the machine over the whole run, and so within each block too, whose
 launches follow each other in a random order; an outlier is a launch that is 30 % slow.
-
-The rule of the first versions, whose margin was the A/A noise, is run beside the present one, and so are Wilcoxon's and
-the sign test beside the t-test, on the same draws.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -16,19 +13,17 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
 
 from suite.analysis.records.load import load
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.statistics import power
-from suite.analysis.statistics.inference import LEVEL, Paired, correct, holm, run_t_test, verdict
-from suite.analysis.statistics.power import controls
+from suite.analysis.statistics.inference import correct, run_t_test
 from suite.plan.measuring import MARGIN
 from suite.report.tables.frame import table as table_of
 from tests.published import numbered
@@ -41,7 +36,6 @@ NOISE, KEPT, CONTROL = Path(__file__).parents[1] / "golden" / "noise.csv", ("000
 OUTLIER = 0.7
 
 Values = np.ndarray
-Rule = Callable[[Sequence[Paired], Sequence[float]], list[str]]
 
 
 @cache
@@ -89,13 +83,6 @@ def residuals(run: str, workload: str) -> Values:
     return stretched
 
 
-@cache
-def of_control(run: str, workload: str) -> tuple[float, ...]:
-    """The logarithms of the run's A/A ratios, in blocks."""
-    one = next(each for each in groups(run) if each.workload == workload)
-    return tuple(math.log(ratio) for held in controls(one) for ratio in held.ratios)
-
-
 @dataclass(frozen=True)
 class World:
     """What launches are like: residuals to draw from, how much slower the run ends than it began, share of outliers."""
@@ -133,70 +120,26 @@ def worlds() -> dict[str, World]:
     }
 
 
-def fixed(tests: Sequence[Paired], control: Sequence[float]) -> list[str]:
-    """The present rule: the margin is a choice."""
-    return [test.verdict for test in correct(tests, MARGIN)]
-
-
-def from_noise(tests: Sequence[Paired], control: Sequence[float]) -> list[str]:
-    """The former rule: the margin is the 95th percentile of the A/A ratios, at least 2 %, the interval one of 95 %."""
-    margin = max(MARGIN, math.expm1(float(np.percentile(np.abs(np.log(control)), 95))))
-    words = zip((verdict(test, margin) for test in tests), holm([test.p for test in tests]), strict=True)
-    return [word if word == "equal" or p < LEVEL else "inconclusive" for word, p in words]
-
-
-def judged(table: Values, rule: Rule = fixed) -> list[str]:
+def judged(table: Values) -> list[str]:
     """The verdicts of a simulated table's rows, as `suite.compare` reaches them."""
-    baseline, control, *rows = table
+    baseline, _, *rows = table
     tests = [test for row in rows if (test := run_t_test((row / baseline).tolist()))]
-    return rule(tests, (control / baseline).tolist())
+    return [test.verdict for test in correct(tests, MARGIN)]
 
 
 WORDS = ("faster", "equal", "inconclusive", "slower")
 
 
-def rates(
-    world: World, ratio: float, launches: int, tables: int, *, rule: Rule = fixed, seed: int = 0
-) -> dict[str, float]:
+def rates(world: World, ratio: float, launches: int, tables: int, seed: int = 0) -> dict[str, float]:
     """Shares over many tables: of rows by verdict, and of tables with any row that is called faster or slower."""
     draws = np.random.default_rng(seed)
-    return _shares([judged(world.table(ratio, launches, draws), rule) for _ in range(tables)])
-
-
-def control_rates(
-    pool: Sequence[float], ratio: float, launches: int, tables: int, *, rule: Rule, seed: int = 0
-) -> dict[str, float]:
-    """The same where each row's ratios are the A/A ratios themselves, drawn again, each with a sign by chance."""
-    draws = np.random.default_rng(seed)
-
-    def table() -> Values:
-        shape = 1 + ROWS, launches
-        logs = draws.choice(pool, shape) * draws.choice([-1, 1], shape)
-        return np.exp(np.vstack([np.zeros(launches), logs])) * np.array([1, 1, *[ratio] * ROWS])[:, None]
-
-    return _shares([judged(table(), rule) for _ in range(tables)])
+    return _shares([judged(world.table(ratio, launches, draws)) for _ in range(tables)])
 
 
 def _shares(tables: Sequence[Sequence[str]]) -> dict[str, float]:
     rows = [word for words in tables for word in words]
     shares = {word: rows.count(word) / max(1, len(rows)) for word in WORDS}
     return shares | {"any": sum("faster" in words or "slower" in words for words in tables) / len(tables)}
-
-
-TESTS: dict[str, Callable[[Values], float]] = {
-    "t": lambda logs: float(stats.ttest_1samp(logs, 0).pvalue),
-    "Wilcoxon": lambda logs: float(stats.wilcoxon(logs).pvalue),
-    "sign": lambda logs: float(stats.binomtest(int((logs > 0).sum()), len(logs)).pvalue),
-}
-
-
-def significant(name: str, world: World, ratio: float, launches: int, tables: int) -> float:
-    """The share of tables with any row below the level after Holm, by a test alone: no margin."""
-    draws, count = np.random.default_rng(0), 0
-    for _ in range(tables):
-        baseline, _, *rows = world.table(ratio, launches, draws)
-        count += min(holm([TESTS[name](np.log(row / baseline)) for row in rows])) < LEVEL
-    return count / tables
 
 
 def named(run: str, workload: str) -> tuple[power.Noise, int]:
@@ -228,18 +171,6 @@ def by_world(tables: int) -> Iterator[str]:
             yield f"{name:34}{ratio:>6.2f}{launches:>4}" + "".join(f"{share:>14.3f}" for share in shares)
 
 
-def by_rule(tables: int) -> Iterator[str]:
-    yield "The former rule and the present one, on A/A ratios of run 0005 drawn again"
-    yield f"{'workload':14}{'rule':12}{'ratio':>6}{'n':>4}" + "".join(f"{word:>14}" for word in (*WORDS, "any"))
-    for workload in ("cifar100_cnn", "imdb_lstm"):
-        for rule in (from_noise, fixed):
-            for ratio, launches in ((1.0, 10), (1.05, 10), (1.05, 40), (1.1, 10), (1.1, 40)):
-                pool = of_control("0005", workload)
-                shares = control_rates(pool, ratio, launches, tables, rule=rule).values()
-                line = f"{workload:14}{rule.__name__:12}{ratio:>6.2f}{launches:>4}"
-                yield line + "".join(f"{share:>14.3f}" for share in shares)
-
-
 def by_plan(tables: int) -> Iterator[str]:
     yield "Is a true 5 % found with the launches that a table names?"
     yield f"{'noise':18}{'deviation':>10}{'n named':>9}{'found':>9}{'of 6':>8}{'found':>9}"
@@ -251,17 +182,7 @@ def by_plan(tables: int) -> Iterator[str]:
         yield f"{name:18}{noise.deviation:>10.1%}{launches:>9}{found:>9.3f}{smallest:>8.1%}{of_six:>9.3f}"
 
 
-def by_test(tables: int) -> Iterator[str]:
-    yield "Tables with any row significant after Holm, by the test alone, noise of run 0005's CNN"
-    yield f"{'ratio':>6}{'n':>4}" + "".join(f"{name:>10}" for name in TESTS)
-    world = World(of_launches("0005", "cifar100_cnn"))
-    for ratio in (1.00, 1.10):
-        for launches in (6, 10):
-            shares = "".join(f"{significant(name, world, ratio, launches, tables // 4):>10.3f}" for name in TESTS)
-            yield f"{ratio:>6.2f}{launches:>4}{shares}"
-
-
-PARTS = {"world": by_world, "rule": by_rule, "plan": by_plan, "test": by_test}
+PARTS = {"world": by_world, "plan": by_plan}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

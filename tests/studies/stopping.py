@@ -8,7 +8,7 @@ design, six launches of each cell, is run on the same draws.
 
 An answer is *wrong* if any pair without a difference is called faster or slower, or equal where it differs by more than
 the margin; the *wrong side* is faster in place of slower. ``python -m tests.studies.stopping --write`` puts what it
-prints into docs/method.md. Ten minutes on one core.
+prints into docs/lab/method.md. Ten minutes on one core.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -32,7 +32,7 @@ from suite.plan.measuring import MARGIN
 from tests.studies.stopping_worlds import BATCHES, FRAMEWORKS, Values, World, cells, sources, worlds
 from tests.studies.tune import written
 
-PAGE = Path(__file__).parents[2] / "docs" / "method.md"
+PAGE = Path(__file__).parents[2] / "docs" / "lab" / "method.md"
 MARK = "stopping"
 #: Ratios of throughput to PyTorch's in the committed answers, roughly: those of the CNN, then of the LSTM.
 REAL = ({"pytorch": 1.0, "tensorflow": 1.0, "jax": 0.6}, {"pytorch": 1.0, "tensorflow": 0.55, "jax": 0.5})

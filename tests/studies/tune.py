@@ -1,4 +1,4 @@
-"""Does a search find the best setting? ``python -m tests.studies.tune`` simulates methods, for docs/tune.md.
+"""Does a search find the best setting? ``python -m tests.studies.tune`` simulates methods, for docs/lab/search.md.
 
 Nothing of the noise is invented: it is that of the launches in `results/runs`, drawn again, and the effects are those
 of committed cells (`tests.studies.tune_worlds`). Every search has 24 cells: the best one, two within 3 % of it, and 21
@@ -23,7 +23,7 @@ from suite.plan.objective import usual_budget
 from tests.studies.tune_methods import METHODS, Method, ours
 from tests.studies.tune_worlds import CELLS, World, worlds
 
-PAGE = Path("docs/tune.md")
+PAGE = Path("docs/lab/search.md")
 BEGIN, END = "<!-- study: {} -->", "<!-- end of study -->"
 FULL = 6 * CELLS
 

@@ -3,7 +3,7 @@
 Both studied workloads at size small, in all frameworks, 12 cells each: `suite.tune` three times, then all cells with
 six launches each. The report has the launches, the minutes, and the regret: how much slower than the best cell of the
 full matrix the recommended one is there. What is done already in FOLDER is not repeated, so that the command can be
-interrupted; --report prints the report of what there is, and --write puts it into docs/tune.md.
+interrupted; --report prints the report of what there is, and --write puts it into docs/lab/search.md.
 """
 
 # ruff: noqa: T201 - a command that prints

@@ -57,10 +57,11 @@ def many(path: Path, held: Held, count: int, change: Callable[[Line, int], Any],
     about = json.loads(held[ABOUT])
     about["run"] |= run
     lines = [json.dumps({"run": about["run"]}).encode()]
+    least = first(held)
+    for name in ("identity", "metrics", "profile", "startup", "memory"):
+        least.pop(name, None)
     for number in range(count):
-        line = first(held)
-        for name in ("identity", "metrics", "profile", "startup", "memory"):
-            line.pop(name, None)
+        line = least | {name: dict(least[name]) for name in ("cell", "run")}
         line["phases"] = {"train": {"windows": [[1, 1 + number * 1e-6]]}}
         change(line, number)
         lines.append(json.dumps(line, separators=(",", ":")).encode())
@@ -239,7 +240,7 @@ HOSTILE: dict[str, tuple[Callable[[Path, Held], Path], str]] = {
     # What the container is.
     "a bomb": (lambda p, h: container(p, {**h, LAUNCHES: bytes(MEMBERS[LAUNCHES] + 1)}), "container"),
     "a bomb below the limit": (lambda p, h: container(p, {**h, LAUNCHES: b" " * MEMBERS[LAUNCHES]}), "container"),
-    "a bomb of another kind": (special(lambda p: p.write_bytes(bomb(1 << 28))), "container"),
+    "a bomb of another kind": (special(lambda p: p.write_bytes(bomb(1 << 25))), "container"),
     "a bomb in what is said of it": (lambda p, h: container(p, {**h, ABOUT: b" " * (1 << 26)}), "container"),
     "many members": (many_members, "container"),
     "a member that is too large": (lambda p, h: container(p, {**h, ABOUT: b" " * (MEMBERS[ABOUT] + 1)}), "container"),

@@ -275,7 +275,7 @@ def test_a_yes_writes_one_file_that_says_what_it_is(
     (path,) = (tmp_path / "o").iterdir()
     assert path.name == f"example-cpu-3000-8-cores-run-a{SUFFIX}"
     assert read(path).about.price_hour == 2.5
-    assert f"python -m suite.verify {path}" in capsys.readouterr().out
+    assert f"training-suite verify {path}" in capsys.readouterr().out
     assert main([*command, "--yes"]) == 2
     assert "File exists" in capsys.readouterr().err
 

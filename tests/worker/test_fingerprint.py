@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from suite.analysis.identity.verdicts import Verdict, verdicts
+from suite.plan.cell import WORKLOADS
 from suite.record.parts.evidence import Identity
 from suite.worker.evidence.fingerprint import BATCH, DIGESTED_BATCHES, SEED, STEPS, fixed_batches, movement
 from tests import records
-from tests.frameworks import batches, data, each_framework, each_workload_resnet_slow, needs_frameworks, training
+from tests.frameworks import batches, data, each_cell, needs_frameworks, training
 from tests.isolation import in_own_process
-from workloads.data.augment import batches_digest, crop_and_flip
+from workloads.data.augment import batches_digest
 from workloads.spec import specification
 from workloads.weights import weights_digest
 
@@ -59,37 +60,6 @@ def test_updates_are_summed_in_float64():
     assert evidence(before, after).updates["table"] == pytest.approx(np.spacing(np.float32(1)), rel=1e-9)
 
 
-def test_one_changed_weight_changes_the_digest():
-    changed = {name: array.copy() for name, array in WEIGHTS.items()}
-    changed["kernel"][1, 1] = np.nextafter(changed["kernel"][1, 1], np.float32(0))
-    assert evidence(before=changed).weights != evidence().weights
-
-
-def test_one_image_that_was_not_flipped_changes_the_digest():
-    good = delivered()
-    bad = [(inputs.copy(), labels) for inputs, labels in good]
-    middle, flip = np.array([4]), np.array([True])
-    bad[1][0][5] = crop_and_flip(good[1][0][5:6], middle, middle, flip)[0]
-    assert evidence(given=good).batches == evidence(given=delivered()).batches
-    assert evidence(given=bad).batches != evidence(given=good).batches
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda inputs, labels: (inputs.astype(np.float32), labels),
-        lambda inputs, labels: (inputs, labels.astype(np.int64)),
-        lambda inputs, labels: (inputs[::-1], labels[::-1]),
-        lambda inputs, labels: (inputs, np.roll(labels, 1)),
-        lambda inputs, labels: (inputs.transpose(0, 3, 1, 2), labels),
-    ],
-    ids=["input type", "label type", "order", "labels of others", "planar"],
-)
-def test_batches_of_another_type_order_or_layout_change_the_digest(change):
-    good = delivered()
-    assert evidence(given=[change(*good[0]), *good[1:]]).batches != evidence(given=good).batches
-
-
 # With the frameworks.
 
 
@@ -132,8 +102,7 @@ def judged(workload, found: dict[str, Identity]) -> dict[str, Verdict]:
 
 
 @needs_frameworks
-@each_workload_resnet_slow
-@each_framework
+@each_cell
 def test_exported_weights_are_copies(workload, framework):
     """A view of a tensor that is updated in place would show no update at all, or half of one."""
     spec = specification(workload, "small")
@@ -152,7 +121,9 @@ def test_exported_weights_are_copies(workload, framework):
 
 
 @needs_frameworks
-@each_workload_resnet_slow
+@pytest.mark.parametrize(
+    "workload", [pytest.param(name, marks=[] if name == "imdb_lstm" else [pytest.mark.slow]) for name in WORKLOADS]
+)
 def test_the_three_have_the_same_fingerprint(workload):
     found = {framework: fingerprint(workload, framework) for framework in ("pytorch", "tensorflow", "jax")}
     assert {each.weights for each in found.values()} == {
@@ -162,7 +133,7 @@ def test_the_three_have_the_same_fingerprint(workload):
 
 
 @needs_frameworks
-@pytest.mark.parametrize("gates", [(1, 0, 2, 3), (3, 1, 2, 0), (0, 1, 3, 2)], ids=str)
+@pytest.mark.parametrize("gates", [(1, 0, 2, 3), (3, 1, 2, 0)], ids=str)
 def test_swapped_gates_differ_though_the_weights_read_back_right(gates):
     swapped = fingerprint("imdb_lstm", "pytorch", gates=gates)
     found = {framework: fingerprint("imdb_lstm", framework) for framework in ("tensorflow", "jax")}
@@ -176,7 +147,7 @@ def test_swapped_gates_differ_though_the_weights_read_back_right(gates):
 
 @needs_frameworks
 def test_one_other_weight_differs():
-    found = {framework: fingerprint("cifar100_cnn", framework) for framework in ("tensorflow", "jax")}
-    found["pytorch"] = fingerprint("cifar100_cnn", "pytorch", nudge="conv1a/kernel")
-    told = judged("cifar100_cnn", found)
+    found = {framework: fingerprint("imdb_lstm", framework) for framework in ("tensorflow", "jax")}
+    found["pytorch"] = fingerprint("imdb_lstm", "pytorch", nudge="lstm/kernel")
+    told = judged("imdb_lstm", found)
     assert (told["pytorch"].kind, told["pytorch"].detail) == ("differs", "weights are not the others'")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from suite.plan.cell import FRAMEWORKS
 from suite.worker.launch.description import classify
 from tests.launches import JOB
 from workloads.data.cache import folder_of
@@ -84,7 +83,9 @@ def small_shared_memory(*command: str) -> list[str]:
 
 @pytest.mark.launches
 @pytest.mark.frameworks
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize(
+    "framework", ["pytorch", *(pytest.param(name, marks=pytest.mark.slow) for name in ("jax", "tensorflow"))]
+)
 def test_a_loader_without_room_for_a_batch_ends_the_launch(framework: str, twins: Path, tmp_path: Path) -> None:
     """As in a container, whose /dev/shm has 64 MB. TensorFlow's loader has threads, which need none."""
     able = shutil.which("unshare") and not subprocess.run(small_shared_memory("true"), check=False).returncode

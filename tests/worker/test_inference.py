@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from suite.analysis.identity.by_itself import by_itself
-from suite.plan.cell import WORKLOADS, Cell
+from suite.plan.cell import Cell
 from suite.plan.measuring import LEAST_FOR_P99, Plan
 from suite.record.parts.evidence import Answered, Decoded, Identity, Inference
 from suite.record.parts.history import NUMBER_MOST
@@ -21,9 +21,8 @@ from suite.worker.evidence import answered
 from suite.worker.launch import inference
 from suite.worker.launch.inference import WARM_UP, Answers, model_of, requests, summary
 from tests.frameworks import (
-    LARGE,
     batches,
-    each_framework,
+    each_cell,
     framework_of,
     module,
     narrow,
@@ -34,8 +33,6 @@ from tests.frameworks import (
 pytestmark = pytest.mark.long
 
 SAMPLES, CLASSES = 40, 10
-#: The one that decodes.
-GPT = "gpt_small"
 SPEC: Any = SimpleNamespace(ignored_label=None, evaluation_batch=50)
 
 
@@ -204,11 +201,7 @@ def test_what_is_wrong_is_said(answered: Answered, words: str) -> None:
 
 
 @needs_frameworks
-@each_framework
-@pytest.mark.parametrize(
-    "workload",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in LARGE and name != GPT else []) for name in WORKLOADS],
-)
+@each_cell
 def test_the_function_that_serves_answers_as_the_evaluation_does(workload: str, framework: str) -> None:
     """After a step, so that running statistics are none that a model starts with, and with dropout in the model."""
     spec, cell = narrow(workload), Cell(workload, framework, batch=8, size="small")

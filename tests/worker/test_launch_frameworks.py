@@ -12,6 +12,7 @@ from suite.analysis.identity.verdicts import verdicts
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import WHOLE_BLOCKS, Plan
 from suite.record.job import Job
+from suite.record.parts.environment import own_cores
 from suite.record.record import PHASES
 from suite.session.launches.launch import ROOT, launch
 from suite.worker.evidence.updates import LAST_STEPS
@@ -51,6 +52,8 @@ def test_a_framework_is_launched_measured_and_described(launches: Launches, work
     assert record.data["kind"] == "synthetic"
     assert record.workload["size"] == "small"
     assert record.memory["rss_peak_bytes"] > 2**26
+    assert record.settings["applied"]["cores"] == len(own_cores())
+    assert record.settings["applied"]["threads"] >= 1
     assert record.environment["packages"].keys() >= {"numpy"}
     ours = {"pytorch": {"torch"}, "tensorflow": {"tensorflow", "keras"}, "jax": {"jax"}}
     assert one.modules & {"torch", "tensorflow", "keras", "jax"} <= ours[framework]
@@ -69,6 +72,11 @@ def test_the_frameworks_computed_the_same(launches: Launches, workload: str, fra
     for identity in identities[1:]:
         assert identity.losses == pytest.approx(identities[0].losses, rel=1e-5)
         assert identity.updates.keys() == identities[0].updates.keys()
+    judged = verdicts({name: [record] for name, record in zip(frameworks, records, strict=True) if record.identity})
+    # Tests beside it may disturb the clocks of the only launch; the rest of the ledger holds.
+    clocks = ("a step takes", "windows of")
+    kinds = {each.kind for each in judged.values() if not each.detail.startswith(clocks)}
+    assert kinds <= {"same"}, {name: str(each) for name, each in judged.items()}
 
 
 @launched_cells()
@@ -102,10 +110,9 @@ def test_a_launch_that_times_training_alone_rests_on_one_with_the_whole_evidence
 ) -> None:
     cell, plan = Cell("imdb_lstm", "pytorch", batch=16, size="small"), Plan(0.02, 2, 0.2)
     data = str(folder_of(launches.data, specification(cell.workload).data, "synthetic"))
-    whole, lean = (  # both from this process, whose variables are a part of the program
-        launch(Job(cell, data, n, device="cpu", plan=plan.of_launch(n), full_evidence=not n), tmp_path / "log", 500.0)
-        for n in (0, WHOLE_BLOCKS)
-    )
+    n, whole = WHOLE_BLOCKS, launches("imdb_lstm", "pytorch").record
+    job = Job(cell, data, n, device="cpu", plan=plan.of_launch(n), programs=launches.programs, full_evidence=False)
+    lean = launch(job, tmp_path / "log", 500.0)
     assert lean.outcome.ok, (lean.outcome, lean.log)
     assert whole.identity
     assert lean.identity
@@ -115,20 +122,6 @@ def test_a_launch_that_times_training_alone_rests_on_one_with_the_whole_evidence
     assert lean.identity.initial == whole.identity.initial
     assert verdicts({"row": [lean]})["row"].kind == "no evidence"
     assert verdicts({"row": [whole, lean]})["row"].kind != "no evidence"
-
-
-@compared
-def test_the_launches_get_the_verdict_that_they_are_the_same(
-    launches: Launches, workload: str, frameworks: tuple[str, ...]
-) -> None:
-    records = {framework: launches(workload, framework).record for framework in frameworks}
-    judged = verdicts({name: [record] for name, record in records.items() if record.identity})
-    if len(judged) < 2:
-        pytest.skip("fewer than two frameworks are installed")
-    # Tests beside it may disturb the clocks of the only launch; the rest of the ledger holds.
-    clocks = ("a step takes", "windows of")
-    kinds = {each.kind for each in judged.values() if not each.detail.startswith(clocks)}
-    assert kinds <= {"same"}, {name: str(each) for name, each in judged.items()}
 
 
 @pytest.mark.parametrize(

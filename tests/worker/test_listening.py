@@ -38,6 +38,10 @@ class Watch:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
+    @property
+    def beyond_loopback(self) -> list[str]:
+        return [address for address in self.here if not address.startswith(LOOPBACK)]
+
     def __enter__(self) -> Watch:
         self._before = {*psutil.Process().children(recursive=True)}
         self._thread.start()
@@ -81,12 +85,13 @@ real = [
 ]
 
 
-@pytest.mark.parametrize("framework", [pytest.param(name, marks=real) for name in FRAMEWORKS])
+# In every run `test_several_devices` looks at the same servers, without a launch.
+@pytest.mark.parametrize("framework", [pytest.param(name, marks=[*real, pytest.mark.slow]) for name in FRAMEWORKS])
 def test_two_devices_listen_on_loopback_at_most(
     twins: Path, programs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, framework: str
 ) -> None:
     watch = watched(framework, "", twins, programs, tmp_path, monkeypatch)
-    assert not [address for address in watch.here if not address.startswith(LOOPBACK)]
+    assert not watch.beyond_loopback
     assert bool(watch.here) == (framework != "tensorflow"), "whose usual strategy has no server"
 
 

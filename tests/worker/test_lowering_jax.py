@@ -16,7 +16,7 @@ from suite.plan.cell import WORKLOADS, Cell, Loader
 from suite.plan.settings.frameworks import MEMORY_FRACTION, VARIABLES
 from suite.worker import frameworks
 from suite.worker.frameworks import UnsupportedError
-from tests.frameworks import LARGE, batches, module, narrow, needs_frameworks
+from tests.frameworks import batches, module, narrow, needs_frameworks
 from tests.frameworks import training as on_a_cpu
 from workloads.spec import Numbers, specification
 
@@ -30,9 +30,15 @@ PRODUCTS = {
     "bf16": ("bf16", "DEFAULT"),
     "fp16": ("f16", "DEFAULT"),
 }
-#: Tracing these takes longest. What a type changes in the framework's own file the smaller ones show; in a workload's,
-#: bf16 shows it, whose operands are not the weights' type.
-LARGE_SLOW = {(name, kind) for name in LARGE for kind in ("fp32", "tf32", "fp16")}
+#: What a type changes in the framework's own file the LSTM shows; in a workload's, bf16 shows it, whose operands are
+#: not the weights' type.
+lowered = pytest.mark.parametrize(
+    ("workload", "precision"),
+    [
+        pytest.param(name, kind, marks=[] if kind == "bf16" or name == "imdb_lstm" else [pytest.mark.slow])
+        for name, kind in product(WORKLOADS, PRODUCTS)
+    ],
+)
 
 
 @pytest.fixture
@@ -65,54 +71,30 @@ def products(text: str) -> set[tuple[str, str]]:
     return {pair for line in zip(types, precisions, strict=True) for pair in zip(*line, strict=True)}
 
 
-@pytest.mark.parametrize(
-    ("workload", "precision"),
-    [
-        pytest.param(*pair, marks=[pytest.mark.slow] if pair in LARGE_SLOW else [])
-        for pair in product(WORKLOADS, PRODUCTS)
-    ],
-)
-def test_a_step_and_its_scores_lower_for_cuda_in_the_precision_asked_for(
+@lowered
+def test_steps_scores_and_what_serves_lower_for_cuda_in_the_precision_asked_for(
     code: Any, monkeypatch: pytest.MonkeyPatch, workload: str, precision: str
 ) -> None:
     import jax
 
-    batch = batches(specification(workload, "small"), 2 * BATCH)[0]
+    inputs, labels = batches(specification(workload, "small"), 2 * BATCH)[0]
     with training(code, monkeypatch, workload, precision) as running:
+        lowered = []
         for accumulate in (1, 2):
             running.cell = running.cell.but(batch=2 * BATCH // accumulate, accumulate=accumulate)
-            text = for_cuda(jax.jit(running._step, donate_argnums=0), running.state, *batch)
-            assert products(text) == {PRODUCTS[precision]}
-        text = for_cuda(running._scored, running.state.weights, running.state.statistics, *batch)
-        assert products(text) == {PRODUCTS[precision]}
-
-
-@pytest.mark.parametrize(
-    ("workload", "precision"),
-    [
-        pytest.param(*pair, marks=[pytest.mark.slow] if pair in LARGE_SLOW and pair != ("gpt_small", "fp32") else [])
-        for pair in product(WORKLOADS, PRODUCTS)
-    ],
-)
-def test_what_serves_lowers_for_cuda_in_the_precision_asked_for(
-    code: Any, monkeypatch: pytest.MonkeyPatch, workload: str, precision: str
-) -> None:
-    import jax
-
-    inputs, _ = batches(specification(workload, "small"), BATCH)[0]
-    with training(code, monkeypatch, workload, precision) as running:
-        model = import_module("suite.worker.frameworks.jax.inference").Model(running)
+            lowered.append(for_cuda(jax.jit(running._step, donate_argnums=0), running.state, inputs, labels))
         trained = running.state.weights, running.state.statistics
-        assert products(for_cuda(model.forward, *trained, inputs)) == {PRODUCTS[precision]}
+        model = import_module("suite.worker.frameworks.jax.inference").Model(running)
+        lowered += [for_cuda(running._scored, *trained, inputs, labels), for_cuda(model.forward, *trained, inputs)]
         if specification(workload, "small").decodes:
             prompts = inputs[:, : inputs.shape[1] // 2]
-            assert products(for_cuda(model.prefilled, *trained, prompts)) == {PRODUCTS[precision]}
-            text = for_cuda(model.decoded, *trained, jax.eval_shape(model.prefilled, *trained, prompts))
-            assert products(text) == {PRODUCTS[precision]}
-            assert "tf.aliasing_output" in text, "a cache is changed in place"
+            after = jax.eval_shape(model.prefilled, *trained, prompts)
+            lowered += [for_cuda(model.prefilled, *trained, prompts), for_cuda(model.decoded, *trained, after)]
+            assert "tf.aliasing_output" in lowered[-1], "a cache is changed in place"
+    assert [products(text) for text in lowered] == [{PRODUCTS[precision]}] * len(lowered)
 
 
-@pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
+@pytest.mark.parametrize("workload", ["cifar100_cnn"])
 def test_the_resident_loader_lowers_for_cuda(code: Any, workload: str) -> None:
     source = batches(specification(workload, "small"), BATCH)
     cell = Cell(workload, "jax", batch=BATCH, loader=Loader("resident"), size="small")

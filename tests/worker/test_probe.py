@@ -31,7 +31,7 @@ pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized")]
 
 
 @each_framework
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", pytest.param("fp64", marks=pytest.mark.slow)])
 def test_the_precision_asked_for_is_the_one_that_is_measured(framework: str, precision: str) -> None:
     with training("imdb_lstm", framework, precision) as running:
         errors = precision_errors(running.cell, framework_of(framework), "cpu")
@@ -111,7 +111,7 @@ def test_bands_of_different_widths_do_not_touch() -> None:
 
 
 @each_framework
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
+@pytest.mark.parametrize("precision", ["bf16"])
 def test_the_peak_multiplies_what_is_in_the_compute_type_already(
     monkeypatch: pytest.MonkeyPatch, framework: str, precision: str
 ) -> None:

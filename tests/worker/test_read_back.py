@@ -48,17 +48,17 @@ def launched(tmp_path: Path, twins: Path, monkeypatch: pytest.MonkeyPatch) -> An
             "cifar100_cnn", "pytorch", {"compile": "compile"}, {"TORCHDYNAMO_DISABLE": "1"},
             "compile mode compile, but eager is in force",
         ),
-        (
+        pytest.param(
             "cifar100_cnn", "pytorch", {"compile": "compile"}, {"TORCH_COMPILE_OVERRIDE_BACKENDS": ">=0:eager"},
-            "compile mode compile, but eager is in force",
+            "compile mode compile, but eager is in force", marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             "cifar100_cnn", "tensorflow", {}, {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"},
-            "compile mode graph, but compile is in force",
+            "compile mode graph, but compile is in force", marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             "imdb_lstm", "pytorch", {}, {"MALLOC_MMAP_MAX_": "1000"},
-            "tuning recommended, but default is in force",
+            "tuning recommended, but default is in force", marks=pytest.mark.slow,
         ),
     ],
 )  # fmt: skip
@@ -83,12 +83,14 @@ def test_jax_that_compiles_nothing_is_refused(launched: Any) -> None:
     ("framework", "variables", "threads", "cores"),
     [
         ("pytorch", {"OMP_NUM_THREADS": "1"}, 1, None),
-        ("pytorch", {"GOMP_CPU_AFFINITY": "0"}, None, 1),
-        ("tensorflow", {"TF_NUM_INTRAOP_THREADS": "1"}, 1, None),
-        ("tensorflow", {"TF_NUM_INTRAOP_THREADS": "two"}, None, None),
-        ("jax", {"NPROC": "1"}, 1, None),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (
+            ("pytorch", {"GOMP_CPU_AFFINITY": "0"}, None, 1),
+            ("tensorflow", {"TF_NUM_INTRAOP_THREADS": "1"}, 1, None),
+            ("tensorflow", {"TF_NUM_INTRAOP_THREADS": "two"}, None, None),
+            ("jax", {"NPROC": "1"}, 1, None),
+        )),
     ],
-)
+)  # fmt: skip
 def test_threads_and_cores_are_those_that_compute(
     launched: Any, framework: str, variables: dict[str, str], threads: int | None, cores: int | None
 ) -> None:

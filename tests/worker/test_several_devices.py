@@ -19,6 +19,7 @@ from suite.session.launches import ranks
 from tests.frameworks import batches, needs_deepspeed, needs_frameworks, training
 from tests.launches import network_of
 from tests.ranked import GLOBAL_BATCH, STEPS
+from tests.worker.test_listening import Watch
 from workloads.spec import WorkloadSpec, specification
 
 pytestmark = [needs_frameworks, pytest.mark.launches, pytest.mark.long]
@@ -101,11 +102,17 @@ def agree(workload: str, framework: str, strategy: str, devices: int, folder: Pa
     assert deviation(alone(workload, framework), several) < TOLERANCE
 
 
+#: A server of TensorFlow's is launched in every run by `test_listening`.
 @pytest.mark.parametrize(
-    ("framework", "strategy"), dict.fromkeys([*REFERENCE_STRATEGY.items(), *USUAL_STRATEGY.items()])
+    ("framework", "strategy"),
+    [*USUAL_STRATEGY.items(), pytest.param("tensorflow", "multiworker", marks=pytest.mark.slow)],
 )
-def test_two_devices_compute_what_one_does(framework: str, strategy: str, folder: Path) -> None:
-    agree("imdb_lstm", framework, strategy, 2, folder)
+def test_two_devices_compute_what_one_does_and_listen_on_loopback_at_most(
+    framework: str, strategy: str, folder: Path
+) -> None:
+    with Watch() as watch:
+        agree("imdb_lstm", framework, strategy, 2, folder)
+    assert not watch.beyond_loopback
 
 
 @pytest.mark.slow

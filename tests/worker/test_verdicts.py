@@ -92,6 +92,7 @@ def test_a_loader_slower_than_the_steps_is_named(run: Run, starved: Record) -> N
     assert "input-bound" in tries
 
 
+@pytest.mark.slow
 def test_a_loader_that_does_not_overlap_is_named(run: Run, starved: Record) -> None:
     slowed_s = 0.5 * starved.phases["compute"].step_s
     tries = (verdict(run(slowed_s=slowed_s)) for _ in range(3))  # others may have the machine

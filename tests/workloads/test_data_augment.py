@@ -69,15 +69,6 @@ def test_crop_and_flip_against_the_plain_definition(images):
         np.testing.assert_array_equal(out[index], expected[:, ::-1] if plan.flips[index] else expected)
 
 
-def test_the_middle_crop_is_the_image_and_a_flip_undoes_itself(images):
-    inputs = images.train.inputs[:5]
-    middle, yes, no = np.full(5, PAD), np.ones(5, bool), np.zeros(5, bool)
-    np.testing.assert_array_equal(crop_and_flip(inputs, middle, middle, no), inputs)
-    flipped = crop_and_flip(inputs, middle, middle, yes)
-    np.testing.assert_array_equal(flipped, inputs[:, :, ::-1])
-    np.testing.assert_array_equal(crop_and_flip(flipped, middle, middle, yes), inputs)
-
-
 def test_draws_belong_to_samples_whatever_the_batch(images):
     def by_sample(batch):
         plan, batches = epoch(9, 1, 300), Batches(images, batch, 9)
@@ -161,12 +152,6 @@ def test_every_sample_of_the_test_split_comes_once_in_order_as_it_is(data: DataS
     np.testing.assert_array_equal(inputs, data.test.inputs)
     np.testing.assert_array_equal(labels, data.test.labels)
     assert inputs.dtype == (np.uint8 if data.name == "cifar100" else np.int32)
-
-
-def test_a_length_cuts_reviews_at_their_ends() -> None:
-    data = synthetic.generate("imdb", 10, 5)
-    ((inputs, _, _),) = evaluation_batches(data, 5, length=80)
-    np.testing.assert_array_equal(inputs, data.test.inputs[:, -80:])
 
 
 class Scored:

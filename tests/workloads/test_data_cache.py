@@ -101,14 +101,6 @@ def test_the_digest_depends_on_bytes_types_and_shapes_but_not_on_layout(data):
     assert len({data.digest, *others}) == 6
 
 
-def test_writing_again_replaces(tmp_path, data):
-    write(data, tmp_path)
-    other = replace(synthetic.generate("cifar100", 30, 10), kind=data.kind)
-    folder = write(other, tmp_path)
-    assert verify(folder).digest == other.digest
-    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
-
-
 def change_a_byte(folder):
     with (folder / "test_labels.npy").open("r+b") as file:
         file.seek(-1, 2)

@@ -153,12 +153,6 @@ def test_a_broken_connection_is_taken_up_where_it_broke(host, tmp_path):
     assert int(second[6:-1]) < int(third[6:-1]) <= 150_000
 
 
-def test_many_breaks_do_not_matter_as_long_as_something_arrives(host, tmp_path):
-    host.answers = [cut_after(30_000)]
-    assert get(host, tmp_path, tries=2).read_bytes() == CONTENT
-    assert len(host.ranges) >= 10
-
-
 def test_what_an_earlier_run_left_is_taken_up(host, tmp_path):
     put(tmp_path / part_name(host.archive), CONTENT[:123_456])
     assert get(host, tmp_path).read_bytes() == CONTENT
@@ -182,13 +176,6 @@ def test_a_host_that_does_not_give_the_range_sends_all(host, tmp_path, answers, 
     host.answers = [cut_after(100_000), *answers]
     assert get(host, tmp_path).read_bytes() == CONTENT
     assert (len(host.ranges), host.ranges[2:]) == (asked, [None] * (asked - 2))
-
-
-@pytest.mark.parametrize("code", [500, 503, 429])
-def test_a_host_that_fails_twice_is_asked_again(host, tmp_path, code):
-    host.answers = [status(code), status(code), whole]
-    assert get(host, tmp_path).read_bytes() == CONTENT
-    assert len(host.ranges) == 3
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from data_makers import REVIEWS, cifar_files, cifar_source, imdb_source, put, unpacked
+from data_makers import cifar_files, cifar_source, put, unpacked
 from test_data_fetch import get, host  # noqa: F401 - a fixture
 from test_data_prepare import cache, no_network  # noqa: F401 - fixtures
 
@@ -17,7 +17,7 @@ from workloads.data.cache import open_cached, write
 from workloads.data.dataset import DataError
 from workloads.data.files import read_regular
 from workloads.data.prepare import NAMES, SOURCES, prepare
-from workloads.data.real.fetch import DownloadError, find_verified, part_name
+from workloads.data.real.fetch import DownloadError, find_verified
 from workloads.data.synthetic import generate
 
 # ruff: noqa: F811 - arguments named after imported fixtures
@@ -93,14 +93,6 @@ def test_a_file_of_cifar100_or_its_folder(tmp_path, kind, name):
 
 
 @each_kind
-def test_a_review(tmp_path, kind):
-    unpacked(tmp_path, "aclImdb", REVIEWS)
-    path = special(tmp_path / "aclImdb" / "test" / "pos" / "0_7.txt", kind)
-    with pytest.raises(DataError, match=rf"{path} cannot be used: it is {kind}, {EXPECTED}"):
-        imdb_source().read(tmp_path / "aclImdb")
-
-
-@each_kind
 def test_an_archive_among_the_downloads(cache, kind):
     source = cifar_source(cifar_files())
     path = special(cache / "downloads" / source.archive.file, kind)
@@ -109,12 +101,6 @@ def test_an_archive_among_the_downloads(cache, kind):
     with pytest.raises(DataError, match=f"no real cifar100 in the cache, and .*{kind}, {EXPECTED}"):
         prepare("cifar100", "real", cache=cache, official=source)
     assert path.exists()
-
-
-def test_the_part_of_a_download(host, tmp_path):
-    special(tmp_path / part_name(host.archive), "a FIFO")
-    with pytest.raises(OSError, match=EXPECTED):
-        get(host, tmp_path)
 
 
 @each_kind

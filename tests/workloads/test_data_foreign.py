@@ -13,7 +13,7 @@ from test_data_prepare import SOURCE, cache, data, no_network, real, small_twins
 from test_data_sources import open_path, unprivileged  # noqa: F401 - a fixture
 
 from workloads.data.__main__ import main
-from workloads.data.cache import FILES, open_cached, verify, write
+from workloads.data.cache import FILES, verify, write
 from workloads.data.dataset import DataError
 from workloads.data.prepare import prepare
 from workloads.data.real.fetch import part_name
@@ -124,11 +124,6 @@ def test_a_damaged_cache_of_ours_is_replaced(tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == [NAME]
 
 
-def test_an_empty_folder_is_taken(real, cache):
-    (cache / NAME).mkdir(parents=True)
-    assert verify(real())
-
-
 def test_a_valid_cache_may_be_a_link_or_hold_more(real, cache):
     folder = real()
     put(folder / ".DS_Store", b"")
@@ -137,12 +132,6 @@ def test_a_valid_cache_may_be_a_link_or_hold_more(real, cache):
     folder.symlink_to(cache / "elsewhere" / NAME)
     assert real() == folder
     assert len(real.said) == 1
-
-
-def test_errors_of_a_foreign_cache_name_a_way_out_that_works(cache):
-    notes(cache)
-    with pytest.raises(DataError, match=r"has no file meta\.json; move it away, and `.*` builds it anew"):
-        open_cached(cache / NAME)
 
 
 def test_only_what_killed_writers_left_is_swept(real, cache):
@@ -165,13 +154,6 @@ def test_only_what_killed_writers_left_is_swept(real, cache):
     assert {path for path in before if path not in after} == {ours, f"{ours}/train_inputs.npy"}
     assert {path for path in after if path not in before} == {NAME, *(f"{NAME}/{name}" for name in FILES)}
     assert all(path.exists() for path in kept)
-
-
-def test_a_left_folder_that_is_closed_does_not_matter(open_path):
-    (open_path / "imdb-synthetic-v1.tmp-abcdefgh").mkdir(mode=0)
-    with unprivileged():
-        assert verify(prepare("imdb", "synthetic", cache=open_path))
-    assert (open_path / "imdb-synthetic-v1.tmp-abcdefgh").exists()
 
 
 def test_a_part_of_another_program_is_left_alone(host, tmp_path):

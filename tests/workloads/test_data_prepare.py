@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from data_makers import cifar_archive, cifar_files, cifar_source, imdb_archive, imdb_source, put
+from data_makers import cifar_archive, cifar_files, cifar_source, imdb_source, put
 from test_data_cache import change_a_byte, files_up_to
 from test_data_sources import open_path, unprivileged  # noqa: F401 - a fixture
 
@@ -151,11 +151,6 @@ def test_auto_takes_the_twin_loudly(cache):
     assert len(said) == 1  # each run says it anew, but nothing is generated
 
 
-def test_synthetic_looks_for_nothing_else(real, cache):
-    real()
-    assert real(source="synthetic", directory="/nowhere") == cache / "cifar100-synthetic-v1"
-
-
 def test_a_download_is_kept_and_used_without_asking_again(real, cache, data):
     downloads = cache / "downloads"
     shutil.copytree(data, downloads)
@@ -181,22 +176,10 @@ def test_unknown_words_are_errors(cache, arguments, complaint):
         prepare(**{"name": "imdb", "cache": cache, **arguments})
 
 
-@pytest.mark.parametrize("source", ["real", "auto"])
-def test_a_directory_that_cannot_be_read_is_an_error(real, tmp_path, source):
-    with pytest.raises(DataError, match=r"data directory .*nowhere cannot be read: No such file"):
-        real(source=source, directory=tmp_path / "nowhere")
-
-
 def test_a_cache_that_cannot_be_written_is_an_error(open_path):  # noqa: F811
     open_path.chmod(0o555)
     with unprivileged(), pytest.raises(DataError, match=r"cannot be written: Permission denied; .*SUITE_CACHE_DIR"):
         prepare("imdb", "synthetic", cache=open_path)
-
-
-def test_a_cache_directory_that_is_a_file_is_an_error(real, tmp_path):
-    place = put(tmp_path / "file", b"")
-    with pytest.raises(DataError, match="cannot be written: File exists"):
-        real(cache=place)
 
 
 def test_a_full_disk_is_an_error_and_leaves_nothing(real, cache):
@@ -215,13 +198,6 @@ def test_the_environment_names_the_directories(monkeypatch, tmp_path, data):
     monkeypatch.setenv("SUITE_DATA_DIR", str(data))
     assert prepare("cifar100", "real", official=SOURCE) == tmp_path / "env" / "cifar100-real-v1"
     assert cache_directory(tmp_path) == data_directory(tmp_path) == tmp_path
-
-
-def test_both_sets_from_one_directory(real, data, cache):
-    real()
-    put(data / "aclImdb_v1.tar.gz", imdb_archive())
-    prepare("imdb", "real", data, cache, official=imdb_source(), say=real.said.append)
-    assert names(cache) == ["cifar100-real-v1", "imdb-real-v1"]
 
 
 # What each of two processes runs: as `prepare` does it, with a pause between reading and writing, so that they overlap.

@@ -1,4 +1,4 @@
-"""What is shown: progress of what may take longer than two seconds, and what ``python -m workloads.data`` prints."""
+"""What is shown: progress of what may take longer than two seconds, and what ``training-suite data`` prints."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ import time
 from dataclasses import replace
 
 import pytest
-from data_makers import REVIEWS, archive, cifar_files, imdb_archive, imdb_source, put, unpacked
+from data_makers import cifar_files, put, unpacked
 from test_data_cache import change_a_byte
 from test_data_fetch import cut_after, get, host, status, whole  # noqa: F401 - a fixture
 from test_data_prepare import ROOT, SOURCE, cache, data, names, no_network, real, small_twins  # noqa: F401 - fixtures
 
 from workloads.data import progress as module
 from workloads.data.__main__ import main
-from workloads.data.cache import open_cached, verify
-from workloads.data.prepare import prepare
+from workloads.data.cache import open_cached
 from workloads.data.progress import byte_progress, print_to_stderr, progress, waiting
-from workloads.data.real.fetch import find_verified
 
 # ruff: noqa: F811 - arguments named after imported fixtures
 
@@ -49,34 +47,6 @@ def test_real_cifar100_is_never_silent(real, at_once, capsys, data):
     assert steps(capsys.readouterr().err) == ["cifar100: hashing"]
     SOURCE.read(unpacked(data / "below", SOURCE.folder, cifar_files()))
     assert steps(capsys.readouterr().err)[0] == "cifar100: reading"
-
-
-@pytest.mark.parametrize("form", ["archive", "folder"])
-def test_real_imdb_is_never_silent(tmp_path, cache, at_once, capsys, form):
-    source, reading = imdb_source(), ["reading aclImdb_v1.tar.gz"]
-    if form == "archive":
-        put(tmp_path / source.archive.file, imdb_archive())
-    else:
-        reading = ["imdb: reading"]
-        unpacked(tmp_path, "aclImdb", REVIEWS)
-    prepare("imdb", "real", tmp_path, cache, official=source, say=lambda _: None)
-    after = ["imdb: counting words", "imdb: encoding train", "imdb: encoding test", "imdb: hashing", "imdb: writing"]
-    assert steps(capsys.readouterr().err) == [*reading, *after]
-
-
-@pytest.mark.parametrize("name", ["cifar100", "imdb"])
-def test_twins_are_never_made_in_silence(cache, at_once, capsys, name):
-    folder = prepare(name, "synthetic", cache=cache, say=lambda _: None)
-    assert steps(capsys.readouterr().err) == [f"{name}: {step}" for step in ("generating", "hashing", "writing")]
-    verify(folder)
-    assert steps(capsys.readouterr().err) == [f"{name}: hashing"]
-
-
-def test_a_download_that_is_there_is_hashed_with_progress(tmp_path, at_once, capsys):
-    there = archive(b"content", "http://127.0.0.1:1/data.tar.gz")
-    put(tmp_path / "data.tar.gz", b"content")
-    assert find_verified(there, tmp_path)
-    assert steps(capsys.readouterr().err) == ["hashing data.tar.gz"]
 
 
 def test_a_download_says_where_it_goes_and_why_it_waits(host, real, tmp_path, capsys):
@@ -109,11 +79,6 @@ def test_a_log_gets_nothing_for_two_seconds_and_then_a_line_every_ten(monkeypatc
     assert capsys.readouterr().err == "hashing: 3 of 5 MiB\n"
 
 
-def test_what_has_no_length_is_counted(monkeypatch, at_once, capsys):
-    assert list(progress((item for item in "ab"), "reading", "file")) == ["a", "b"]
-    assert capsys.readouterr().err == "reading: 1 files\nreading: 2 files\n"
-
-
 class Terminal(io.StringIO):
     def isatty(self):
         return True
@@ -127,20 +92,6 @@ def test_a_terminal_gets_a_bar_at_once(monkeypatch):
     with byte_progress("hashing", 0, 2**20) as advance:
         assert "hashing" in terminal.getvalue()
         advance(2**20)
-
-
-def test_a_terminal_without_rich_gets_lines(monkeypatch, at_once):
-    monkeypatch.setitem(sys.modules, "rich.console", None)
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    assert list(progress([1], "counting", "review")) == [1]
-    assert terminal.getvalue() == "counting: 1 of 1 reviews\n"
-
-
-def test_a_terminal_that_cannot_move_its_cursor_gets_lines(monkeypatch, at_once):
-    monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    assert list(progress([1], "counting", "review")) == [1]
-    assert terminal.getvalue() == "counting: 1 of 1 reviews\n"
 
 
 def test_what_is_printed_beside_a_bar_stands_above_it_and_names_are_no_markup(monkeypatch, capsys):
@@ -165,21 +116,6 @@ def test_a_wait_without_steps_is_told_of_in_a_log(at_once, capsys, monkeypatch):
             told += capsys.readouterr().err
     capsys.readouterr()
     assert not [thread for thread in threading.enumerate() if thread.name == "waiting"]
-
-
-def test_a_short_wait_is_not_told_of(capsys):
-    with waiting("installing"):
-        pass
-    assert capsys.readouterr().err == ""
-
-
-def test_a_terminal_gets_a_spinner(monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with waiting("[red]installing") as describe:
-        assert "[red]installing" in terminal.getvalue()
-        describe("checking")
-    assert "checking" in terminal.getvalue()
 
 
 # ruff: noqa: F811 - arguments named after imported fixtures
@@ -235,15 +171,6 @@ def test_command_wrong_usage(arguments, capsys):
         main(arguments)
     assert caught.value.code == 2
     assert "usage" in capsys.readouterr().err
-
-
-def test_command_help_teaches(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["--help"])
-    assert caught.value.code == 0
-    text = capsys.readouterr().out
-    for part in ("examples:", "SUITE_DATA_DIR", "SUITE_CACHE_DIR", "exit status", "aclImdb_v1.tar.gz"):
-        assert part in text
 
 
 def test_command_interrupted(cache):

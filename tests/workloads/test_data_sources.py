@@ -72,12 +72,6 @@ def test_the_archive_or_the_folder_at_the_top_or_one_below(tmp_path):
     assert source.find(tmp_path / "two" / "down") == tmp_path / "two" / "down" / source.folder
 
 
-def test_two_folders_down_is_not_searched(tmp_path):
-    source = cifar_source(cifar_files())
-    (tmp_path / "two" / "down" / source.folder).mkdir(parents=True)
-    assert source.find(tmp_path) is None
-
-
 @pytest.mark.parametrize(("make", "reason"), [(None, "No such file"), (Path.touch, "Not a directory")])
 def test_a_directory_that_is_none_is_an_error(tmp_path, make, reason):
     place = tmp_path / "data"
@@ -119,16 +113,6 @@ def test_channels_rows_and_columns_come_out_in_place():
     assert (split.inputs[..., 0] == 200).all()
     assert split.labels.tolist() == [40, 99]
     assert split.labels.dtype == np.int32
-
-
-def test_the_same_pickle_as_python_reads_it():
-    labels = [n % 100 for n in range(2345)]  # in three runs
-    rows = np.random.Generator(np.random.Philox(key=1)).integers(0, 256, (2345, 3072), dtype=np.uint8)
-    content = python2_pickle(rows, labels)
-    read = pickle.loads(content, encoding="bytes")
-    split, _ = cifar_source(FILES).parse(FILES | {"train": content})
-    assert split.labels.tolist() == read[b"fine_labels"] == labels
-    assert np.array_equal(split.inputs, read[b"data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
 
 
 def test_archive_and_folder_give_the_same(tmp_path):

@@ -104,7 +104,9 @@ def test_what_is_timed_with_dropout_is_replayed_and_takes_a_fingerprint_without(
     assert fresh.count_compiled()["graphs"] == graphs, "nothing was compiled anew"
 
 
-@each_framework
+@pytest.mark.parametrize(
+    "framework", ["pytorch", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tensorflow", "jax"))]
+)
 def test_dropout_that_stays_on_would_show(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     evidence = replayed(framework)
     monkeypatch.setattr(evidence.subject.tools, "without_dropout", lambda training: None)

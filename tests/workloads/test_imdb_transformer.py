@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.plan.cell import KERNELS_OF, Cell
+from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.job import Job
 from suite.worker.launch.description import classify
 from tests.frameworks import batches, distance, each_framework, framework_of, module, narrow, needs_frameworks, training
@@ -48,8 +48,10 @@ def test_words_come_to_the_front(framework: str, positions: int) -> None:
     assert all(here[: len(row)].all() for row, here in zip(WORDS, words, strict=True))
 
 
-@each_framework
-@pytest.mark.parametrize("layers", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("framework", "layers"),
+    [("pytorch", 1), ("tensorflow", 1), *(pytest.param(name, 2, marks=pytest.mark.slow) for name in FRAMEWORKS)],
+)
 def test_what_lies_behind_the_last_word_changes_nothing(framework: str, layers: int) -> None:
     """More positions without words leave the logits and every gradient as they are."""
     spec = replace(narrow(NAME), layers=layers)
@@ -99,9 +101,3 @@ def test_a_kernel_that_is_not_there_ends_the_launch_as_unsupported() -> None:
         code.Training(cell, spec, module(NAME, "tensorflow"), spec.reference_weights(0), "cpu")
     status, reason = classify(raised.value, Job(cell, data="nowhere"), code)
     assert (status, reason) == ("unsupported", str(raised.value))
-
-
-@each_framework
-def test_every_framework_has_a_kernel_by_itself(framework: str) -> None:
-    chosen = module(NAME, framework).kernels(specification(NAME), Numbers(), "cpu", "auto")
-    assert chosen["attention"] in KERNELS_OF[NAME]

@@ -4,35 +4,36 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from itertools import product
 from math import prod
 from typing import Any
 
 import pytest
 
 from suite.checks import plain
-from tests.frameworks import each_framework, needs_frameworks
+from suite.plan.cell import FRAMEWORKS
+from tests.frameworks import needs_frameworks
 from workloads.plain import NETWORKS
 from workloads.spec import specification
 
 pytestmark = pytest.mark.long
 
+TRAINING, DECODING = ("imdb_lstm", "train"), ("gpt_small", "decode")
+SLOW = [pytest.mark.slow]
 TASKS = [
-    ("gpt_small", "decode"),
-    ("imdb_lstm", "train"),
-    ("imdb_lstm", "infer"),
-    *(
-        pytest.param(workload, task, marks=pytest.mark.slow)
-        for workload, task in (
-            ("gpt_small", "train"), ("gpt_small", "infer"), ("imdb_transformer", "train"),
-            ("imdb_transformer", "infer"), ("cifar100_cnn", "train"), ("cifar100_cnn", "infer"),
-        )
-    ),
+    DECODING, *product(("imdb_lstm", "gpt_small", "imdb_transformer", "cifar100_cnn"), ("train", "infer")),
 ]  # fmt: skip
 
 
 @needs_frameworks
-@each_framework
-@pytest.mark.parametrize(("workload", "task"), TASKS)
+@pytest.mark.parametrize(
+    ("workload", "task", "framework"),
+    [
+        pytest.param(*task, name, marks=[] if task == TRAINING or (task == DECODING and name == "pytorch") else SLOW)
+        for task in TASKS
+        for name in FRAMEWORKS
+    ],
+)
 def test_both_loops_run(workload: str, task: str, framework: str) -> None:
     options = argparse.Namespace(
         workload=[workload], framework=[framework], batch=(4,), size="small", task=task, rounds=1, min_window=0.001

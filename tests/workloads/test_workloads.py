@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from functools import cache
 from importlib import import_module
 from itertools import combinations
 
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 from suite.plan.cell import SIZES
-from tests.frameworks import batches, each_framework, each_workload, needs_frameworks, training
+from tests.frameworks import batches, each_cell, each_workload, needs_frameworks, training
 from workloads.spec import Adam, Sgd, Tensor, glorot_bound, specification
 from workloads.weights import weights_digest
 
@@ -43,8 +42,6 @@ GOLDEN = {
 # fmt: on
 
 each_size = pytest.mark.parametrize("size", SIZES)
-#: One code builds both sizes, and `test_identity_float64` meets every tensor of the small one in every framework.
-each_size_small_slow = pytest.mark.parametrize("size", ["full", pytest.param("small", marks=pytest.mark.slow)])
 
 
 @pytest.mark.parametrize(("workload", "size"), GOLDEN)
@@ -83,11 +80,6 @@ def test_the_study_s_hyperparameters():
     cnn, lstm = specification("cifar100_cnn"), specification("imdb_lstm")
     assert (cnn.batch, cnn.optimizer) == (128, Sgd(learning_rate=0.01, momentum=0.5, l2=1e-6))
     assert (lstm.batch, lstm.optimizer) == (64, Adam(1e-3, 0.9, 0.999, 1e-8))
-
-
-def test_an_unknown_workload_is_an_error():
-    with pytest.raises(ValueError, match="unknown workload 'mnist'; there are: cifar100_cnn"):
-        specification("mnist")
 
 
 @each_workload
@@ -155,21 +147,16 @@ def test_the_weights_digest_sees_names_shapes_and_bits():
     assert weights_digest(dict(reversed(weights.items()))) == weights_digest(weights)
 
 
-@cache
-def counted(workload, size, framework):
-    """Parameters, and FLOPs of a forward pass of two samples, as a framework counts them."""
+@needs_frameworks
+@each_cell
+@pytest.mark.parametrize("size", ["small", pytest.param("full", marks=pytest.mark.slow)])
+def test_parameters_and_flops_by_each_framework_s_own_count(workload, framework, size):
+    """Of a forward pass of two samples; one code builds both sizes."""
     spec = specification(workload, size)
     with training(workload, framework, "fp64", size) as running:  # in float32 PyTorch's LSTM is one opaque call
         batch = running.put(batches(spec, 2)[0])
-        return COUNTS[framework](running), FLOPS[framework](running, batch, getattr(spec, "length", 1))
-
-
-@needs_frameworks
-@each_workload
-@each_size_small_slow
-@each_framework
-def test_parameters_by_each_framework_s_own_count(workload, size, framework):
-    assert counted(workload, size, framework)[0] == specification(workload, size).parameters
+        assert COUNTS[framework](running) == spec.parameters
+        assert FLOPS[framework](running, batch, getattr(spec, "length", 1)) == 2 * spec.flops_per_sample
 
 
 def _torch_parameters(running):
@@ -187,21 +174,6 @@ def _jax_parameters(running):
 
 
 COUNTS = {"pytorch": _torch_parameters, "tensorflow": _keras_parameters, "jax": _jax_parameters}
-
-
-@needs_frameworks("tensorflow")
-def test_keras_counts_no_more_than_it_trains():
-    for workload in ("cifar100_cnn", "imdb_lstm"):
-        with training(workload, "tensorflow", "fp32") as running:
-            assert running.model.count_params() == specification(workload, "small").parameters
-
-
-@needs_frameworks
-@each_workload
-@each_size_small_slow
-@each_framework
-def test_flops_by_counting_what_each_framework_multiplies(workload, size, framework):
-    assert counted(workload, size, framework)[1] == 2 * specification(workload, size).flops_per_sample
 
 
 def _torch_flops(running, batch, length):

@@ -1,4 +1,4 @@
-"""``python -m workloads.data``: prepares the data sets, verifies them, or shows where they are."""
+"""``training-suite data``: prepares the data sets, verifies them, or shows where they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 
-from framework_training_suite import entry
+from framework_training_suite import entry, spelled
 from workloads.data import cache as caches
 from workloads.data.dataset import KINDS, DataError, arrays
 from workloads.data.prepare import (
@@ -30,11 +30,11 @@ later runs open in milliseconds. The downloads stay in the cache's folder `downl
 
 EPILOG = """\
 examples:
-  python -m workloads.data fetch                       download and parse both
-  python -m workloads.data fetch --data-dir ~/data     use archives or folders that you have
-  python -m workloads.data fetch imdb --source auto    synthetic data if the real data is not available
-  python -m workloads.data verify                      hash every byte in the cache
-  python -m workloads.data where                       list what is cached: folder, kind, size, digest
+  training-suite data fetch                       download and parse both
+  training-suite data fetch --data-dir ~/data     use archives or folders that you have
+  training-suite data fetch imdb --source auto    synthetic data if the real data is not available
+  training-suite data verify                      hash every byte in the cache
+  training-suite data where                       list what is cached: folder, kind, size, digest
 
 A data directory may contain cifar-100-python.tar.gz or cifar-100-python/, and aclImdb_v1.tar.gz or aclImdb/, at its top
 or one folder below. Nothing is written to it.
@@ -55,16 +55,16 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         status: int = options.run(options)
     except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {spelled(str(error))}", file=sys.stderr)
         return 1
     return status
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m workloads.data",
+        prog="training-suite data",
         description=DESCRIPTION,
-        epilog=EPILOG,
+        epilog=spelled(EPILOG),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="{fetch,verify,where}")
@@ -96,7 +96,7 @@ def _fetch(options: argparse.Namespace) -> int:
         try:
             folder = prepare(name, options.source, options.data_dir, options.cache_dir)
         except DataError as error:  # the others may still be available
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {spelled(str(error))}", file=sys.stderr)
             if isinstance(error, UnavailableError):
                 print(f"Until then the suite measures with the synthetic twin of {name}, and says so.", file=sys.stderr)
             failed = True
@@ -108,15 +108,13 @@ def _fetch(options: argparse.Namespace) -> int:
 def _verify(options: argparse.Namespace) -> int:
     folders = _list_caches(cache_directory(options.cache_dir))
     if not folders:
-        raise DataError(
-            f"nothing is cached in {cache_directory(options.cache_dir)}; run `python -m workloads.data fetch`"
-        )
+        raise DataError(f"nothing is cached in {cache_directory(options.cache_dir)}; run `training-suite data fetch`")
     failed = False
     for name, kind, folder in folders:
         try:
             verify_identity(folder, kind, SOURCES[name])
         except DataError as error:
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {spelled(str(error))}", file=sys.stderr)
             failed = True
         else:
             print(f"{_line(folder)}  verified")
@@ -133,11 +131,11 @@ def _where(options: argparse.Namespace) -> int:
         try:
             print(_line(folder))
         except DataError as error:
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {spelled(str(error))}", file=sys.stderr)
             failed = True
     for name in NAMES:
         if name not in {cached_name for cached_name, _, _ in cached}:
-            print(f"{name:9} not cached; run `python -m workloads.data fetch {name}`")
+            print(spelled(f"{name:9} not cached; run `training-suite data fetch {name}`"))
     return int(failed)
 
 

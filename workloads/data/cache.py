@@ -39,7 +39,7 @@ from workloads.data.progress import Advance, byte_progress
 # Changes when the files, the parsing, the tokenizer or the synthetic twin change, so that no older cache is taken.
 VERSION = 1
 
-REBUILD = "`python -m workloads.data fetch` builds it anew"
+REBUILD = "`training-suite data fetch` builds it anew"
 
 # All files of a cache folder. meta.json is removed last, since a folder without it is not recognised as ours.
 FILES = (*(f"{name}.npy" for name in ARRAYS), "meta.json")

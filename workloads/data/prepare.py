@@ -29,7 +29,7 @@ SOURCES: dict[str, Source] = {source.name: source for source in (Cifar100(), Imd
 NAMES = tuple(SOURCES)
 
 WAYS_OUT = (
-    "get it with `python -m workloads.data fetch`, or set SUITE_DATA_DIR to a directory with {archive} "
+    "get it with `training-suite data fetch`, or set SUITE_DATA_DIR to a directory with {archive} "
     "or {folder}/, or use the synthetic twin with `--data synthetic`"
 )
 

@@ -1,6 +1,6 @@
 """Some networks once more, in each framework's stock layers and its plainest idiomatic loop.
 
-A comparison of frameworks is worth nothing if the suite slows one of them down. ``python -m suite.checks plain``
+A comparison of frameworks is worth nothing if the suite slows one of them down. ``training-suite checks plain``
 times these against the suite's own steps, passes and decoding. They share no code with the other workloads: a reader of
 the framework's own tutorial would write them like this.
 """

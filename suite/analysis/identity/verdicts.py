@@ -31,6 +31,9 @@ from suite.record.parts.evidence import Identity, Trace
 from suite.record.record import Record
 from workloads.spec import Bounds
 
+#: That two variants of a reader's own script compute the same is not proved, and their ratio stands all the same.
+UNPROVED = "not proved"
+
 #: What counts as one implementation: a framework's interface, and where there is one alone, each of its releases.
 Implementation = tuple[str, ...]
 
@@ -108,6 +111,9 @@ def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
     identities = [(key, each.identity) for key, records in rows.items() for each in records if each.identity]
     proved = {identity.program for _, identity in identities if identity.losses} - {""}
     for key, records in rows.items():
+        if records and records[0].cell.is_of_script:
+            judged[key] = Verdict(UNPROVED, "a script of your own")
+            continue
         with_evidence = [
             record for record in records
             if record.identity and (record.identity.losses or record.identity.program in proved)

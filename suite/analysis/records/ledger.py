@@ -26,7 +26,7 @@ UNACCOUNTED = "unaccounted"
 
 
 class Check(NamedTuple):
-    """What is judged and against which bound, as docs/method.md lists it, and the function that finds what is wrong.
+    """What is judged and against which bound, as docs/lab/ledger.md lists it, and the function that finds faults.
 
     It is of launches that ``trained`` to their end, of those that did not, or of all (None). One without ``find`` is
     made by the function of the check before it, or takes all launches of a row.

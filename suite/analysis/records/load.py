@@ -14,10 +14,11 @@ from pathlib import Path
 from sys import intern
 from typing import Any, BinaryIO
 
-from framework_training_suite import CommandError, typed
+from framework_training_suite import CommandError
 from suite.analysis.records.reader import Place, Reader, read_lines
 from suite.analysis.records.saved import EMPTY, decode, find_records, members, without_surrogates
 from suite.catalog.suggest import nearest
+from suite.plan.command.common import SAVED, with_older
 from suite.record.bundle import SUFFIX, BundleError
 from suite.record.bundle import read as read_bundle
 from suite.record.record import Record, RecordError
@@ -25,7 +26,6 @@ from suite.record.retry import find_retries, last_tries, may_pass
 from suite.record.text import clean
 from workloads.data.files import regular
 
-STORAGE = Path("results/runs")
 SUFFIXES = (".json", ".jsonl", SUFFIX)
 
 #: Files that a comparison writes: a summary beside a report is no run.
@@ -62,16 +62,22 @@ class Loaded:
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list[str]]:
-    """The files that ``runs`` name, each a path, a folder, or a run's number or name in ``storage``; and notes."""
-    saved = _by_age(storage.rglob("*.json"))
-    folders = (storage, storage.parent / "journals")
+def find_saved(storage: Path = SAVED) -> list[Path]:
+    """The saved runs in ``storage``, the newest last; with a user's own ones also those that are published."""
+    return _by_age(path for folder in with_older(storage) for path in folder.rglob("*.json"))
+
+
+def find(runs: Sequence[str], storage: Path = SAVED) -> tuple[list[Path], list[str]]:
+    """The files that ``runs`` name, each a path, a folder, or a run's number or name in ``storage``; and notes.
+
+    Of a name that a user's own run and a published one have, the user's own run is meant.
+    """
+    saved = find_saved(storage)
+    folders = (each for folder in with_older(storage) for each in (folder, folder.parent / "journals"))
     journals = _by_age(path for folder in folders for path in folder.rglob("*.jsonl"))
     if not runs:
         if not saved:
-            raise LoadError(
-                f"no saved run in {storage}: make one with `{typed('pytest suite --benchmark-save')}`, or name a file"
-            )
+            raise LoadError(f"no saved run in {storage}: make one with `training-suite run`, or name a file")
         newer = [journal for journal in journals if journal.stat().st_mtime > saved[-1].stat().st_mtime]
         hint = f"the journal {newer[-1].name} is newer than the run compared here: name it to see it" if newer else ""
         return saved[-1:], [hint] if hint else []
@@ -96,9 +102,11 @@ def find(runs: Sequence[str], storage: Path = STORAGE) -> tuple[list[Path], list
                 raise LoadError(
                     f"{run}: no such file, and no run of that name in {storage} (last saved: {last_saved}){meant}"
                 )
+            own = [each for each in named if each.is_relative_to(storage.parent)]
             if len(named) > 1:
-                notes.append(f"{run} names {len(named)} runs; this is the one saved last, {named[-1].name}")
-            paths.append(named[-1])
+                which = "the one saved last" if own in ([], named) else "your own, in"
+                notes.append(f"{run} names {len(named)} runs; this is {which}, {(own or named)[-1].name}")
+            paths.append((own or named)[-1])
     return list(dict.fromkeys(paths)), notes
 
 
@@ -208,7 +216,7 @@ def _bundle(path: Path, _notes: list[str], _reader: Reader, runs: Runs) -> Itera
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror or error}") from None
     except (BundleError, ValueError) as error:
-        raise LoadError(clean(f"{path}: {error}; `python -m suite.verify` tells more")) from None
+        raise LoadError(clean(f"{path}: {error}; `training-suite verify` tells more")) from None
 
 
 def _read_description(description: Any, path: Path, runs: Runs) -> Any:

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from framework_training_suite import typed
 from suite.record.record import RecordError
 from suite.record.saved import SCHEMA
 from suite.record.text import clean, parse_json
@@ -65,7 +64,7 @@ _ESCAPE = re.compile(
 
 EMPTY = "is empty; the run was cut off before it was saved, so compare its journal instead"
 
-_MAKE = f"`{typed('pytest suite --benchmark-save')}`"
+_MAKE = "`training-suite run`"
 _NOTHING, _UNKNOWN = Raw(b"null"), Raw(b'"unknown version"')
 
 

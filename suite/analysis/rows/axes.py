@@ -36,6 +36,10 @@ class Axis:
     pairs: Callable[[Cell, Cell], bool] = lambda _, __: True
 
 
+#: The axes along which ratios are between runs, and whose values a part of them names.
+BETWEEN_RUNS = ("run", "machine")
+
+
 @dataclass(frozen=True)
 class Base:
     """The value of an axis that ratios refer to, by framework: the usual mode or strategy is not the same for all."""
@@ -58,7 +62,7 @@ def base(axis: Axis, rows: Iterable[Row], wanted: str | None) -> Base:
     frameworks = list(dict.fromkeys(row.cell.framework for row in rows))
     if wanted is not None:
         matching = (axis.value(row) for row in rows if wanted.lower() in axis.value(row).lower())
-        value = next(matching, wanted) if axis.name == "machine" else SETTINGS[axis.name].current(wanted)
+        value = next(matching, wanted) if axis.name in BETWEEN_RUNS else SETTINGS[axis.name].current(wanted)
         return Base(axis, dict.fromkeys(frameworks, value))
     if axis.name in OF_A_FRAMEWORK:
         by_framework = {name: [row for row in rows if row.cell.framework == name] for name in frameworks}
@@ -69,7 +73,7 @@ def base(axis: Axis, rows: Iterable[Row], wanted: str | None) -> Base:
 def order(axis: Axis) -> Callable[[Row], tuple[Any, ...]]:
     """The sort key of rows: those of one ratio next to each other, in the natural order."""
     last = ("framework", *OF_A_FRAMEWORK) if axis.name == "framework" else (axis.name,)
-    first = ("framework",) if axis.name not in ("framework", "machine") else ()
+    first = ("framework",) if axis.name not in ("framework", *BETWEEN_RUNS) else ()
     names = [*first, *(name for name in AXES if name not in {*first, *last}), *last]
     ranks = [AXES[name].rank for name in names]
     return lambda row: tuple(rank(row) for rank in ranks)
@@ -115,5 +119,6 @@ AXES = {
     for each in sorted(SETTINGS.values(), key=lambda each: each.sort_place)
     if each.is_swept and each.name != "workload"
 }
-# Machines have no natural order: they stay in the order of the files.
+# Runs and machines have no natural order: they stay in the order of the files.
+AXES["run"] = Axis("run", lambda row: row.run, lambda _: 0, ())
 AXES["machine"] = Axis("machine", lambda row: row.machine, lambda _: 0, ())

@@ -147,6 +147,8 @@ def differences(row: Row, other: Row) -> tuple[str, str]:
 
     The first are those that change the numbers, and threads or cores that one framework alone was limited to.
     """
+    if row.cell.variant != other.cell.variant:  # of a script, whose variants differ in what was asked for
+        return "", ""
     same_framework = row.cell.framework == other.cell.framework
     on_cpu = _on_cpu(row) and _on_cpu(other)
     shared = ("Python", *_SHARED, *(("threads",) if on_cpu else ()))

@@ -14,7 +14,7 @@ from typing import Any
 
 from suite.analysis.records.load import Launch
 from suite.analysis.records.machines import Machines
-from suite.analysis.rows.axes import AXES, order
+from suite.analysis.rows.axes import AXES, BETWEEN_RUNS, order
 from suite.analysis.rows.blocks import UNSOUND_RELEASE, flags_of, say_too_busy, select_counting
 from suite.analysis.rows.conditions import Conditions, conditions
 from suite.analysis.rows.runs import Runs
@@ -158,6 +158,8 @@ class Group:
     def varying(self) -> list[str]:
         """The settings besides the framework in which the rows differ."""
         demanded = {"machine": self.across, "size": self.by == "size"}
+        if self.is_of_script:
+            demanded |= {name: name in ("run", "machine", *settings.OF_SCRIPTS) for name in SETTINGS}
         return [
             name for name, read in SETTINGS.items() if demanded.get(name, True) and len({*map(read, self.rows)}) > 1
         ]
@@ -169,13 +171,21 @@ class Group:
 
     @property
     def constant(self) -> str:
-        names = [name for name in SETTINGS if name not in ON_DEMAND and name not in self.varying]
+        known = ("run", *settings.OF_SCRIPTS) if self.is_of_script else SETTINGS
+        names = [name for name in known if name not in ON_DEMAND and name not in self.varying]
         values = {name: SETTINGS[name](self.rows[0]) for name in names}
         words = [fill(WORDS[name], value) for name, value in values.items() if value != DEFAULTS.get(name)]
         return ", ".join([*([self.part] if self.part else []), *words])
 
     @property
+    def is_of_script(self) -> bool:
+        """Whether it is of a reader's own script, of which only the variants are known."""
+        return self.rows[0].cell.is_of_script
+
+    @property
     def data_words(self) -> str:
+        if self.is_of_script:
+            return "its own data"
         return {"real": "real data", "synthetic": "SYNTHETIC DATA"}.get(self.data_kind, "DATA OF UNKNOWN KIND")
 
     def label(self, row: Row, mark: str = " · ", without: Sequence[str] = ()) -> str:
@@ -219,7 +229,7 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
     machines = Machines((launch.run, launch.record) for launch in launches)
 
     def sort_key(row: Row) -> tuple[Any, ...]:
-        return (*axis_order(row), ranks[row.run]) if by == "machine" else (ranks[row.run], *axis_order(row))
+        return (*axis_order(row), ranks[row.run]) if by in BETWEEN_RUNS else (ranks[row.run], *axis_order(row))
 
     busy = {run: say_too_busy([each.record for each in of_run]) for run, of_run in runs.launches.items()}
     groups = []

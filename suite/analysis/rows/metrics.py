@@ -9,7 +9,10 @@ from statistics import median
 from suite.analysis.records.reader import lines, place_of
 from suite.analysis.rows.groups import Group, Row
 from suite.catalog.metrics import first_gpu, joules_per_sample, monitor_metrics, number, within
+from suite.plan.cell import WORKLOADS
 from suite.record.record import Record
+from workloads.data.synthetic import TWINS
+from workloads.spec import WorkloadSpec, specification
 
 __all__ = ["Prices", "clock_mhz", "first_gpu", "joules_per_sample", "metrics", "number", "peaks", "utilisation"]
 
@@ -18,10 +21,11 @@ JOULES_PER_KWH = 3.6e6
 
 @dataclass(frozen=True)
 class Prices:
-    """The price of an hour of the machine and of a kWh, in any currency; None if not given."""
+    """The price of an hour of the machine and of a kWh, None if not given, in any ``currency``, which may be named."""
 
     hour: float | None = None
     kwh: float | None = None
+    currency: str = ""
 
     def of_a_million(self, samples_per_s: float | None, joules_per_sample: float | None) -> float | None:
         """The price of training on a million samples; None if a figure that it needs is unknown."""
@@ -32,6 +36,15 @@ class Prices:
             costs.append(None if joules_per_sample is None else self.kwh * 1e6 * joules_per_sample / JOULES_PER_KWH)
         known = [cost for cost in costs if cost is not None]
         return sum(known) if known and len(known) == len(costs) else None
+
+
+def samples_of_epoch(row: Row) -> int | None:
+    """The samples that an epoch trains on; None where a workload makes others of its data set, and if not known."""
+    name = row.ok[0].data.get("name") if row.ok else None
+    if name not in TWINS or row.cell.workload not in WORKLOADS:
+        return None
+    arranged = type(specification(row.cell.workload, row.cell.size)).arrange is not WorkloadSpec.arrange
+    return None if arranged else TWINS[name][1][0]
 
 
 def metrics(row: Row) -> dict[str, float | None]:

@@ -44,6 +44,8 @@ from suite.record.text import clean
 
 #: Outcomes after which the same launch is tried once more.
 TRIED_AGAIN = ("crashed", "error")
+#: A search that goes up stops after so many doubled batches that were no faster than a smaller one.
+NO_FASTER = 2
 #: A race ends after so many blocks, whatever is left.
 BLOCKS_MOST = 20
 
@@ -91,7 +93,10 @@ class Elimination:
 
     def _block(self) -> tuple[Cell, ...]:
         due = []
-        for cell in [each for each in shuffle_cells(self.cells, self.seed, self.block) if each not in self.out]:
+        ordered = shuffle_cells(self.cells, self.seed, self.block)
+        if self.question.upward and not self.block:
+            ordered.sort(key=lambda cell: cell.batch)
+        for cell in [each for each in ordered if each not in self.out]:
             tries = self.tries.get((cell, self.block), ())
             if not tries or (len(tries) == 1 and tries[0].outcome.status in TRIED_AGAIN):
                 due.append(cell)
@@ -105,6 +110,17 @@ class Elimination:
         self.records.setdefault(cell, {})[self.block] = record
         if reason := why_none(record, self.question):
             self._drop(cell, FAILED, reason)
+        if self.question.upward and not self.block:
+            self._stop_going_up(cell)
+
+    def _stop_going_up(self, cell: Cell) -> None:
+        """Drop larger batches than this one where the last ones were no faster; it takes one launch of each."""
+        smaller = sorted((other for other in self.records if larger_than(other, cell)), key=lambda each: each.batch)
+        rates = [self.records[other][0].samples_per_s or 0.0 for other in (*smaller, cell)]
+        if len(rates) > NO_FASTER and max(rates[-NO_FASTER:]) <= max(rates[:-NO_FASTER]):
+            for other in self.alive:
+                if larger_than(cell, other) and (other, 0) not in self.tries:
+                    self._drop(other, FAILED, f"not tried: batch {cell.batch} was no faster than a smaller one")
 
     def _fail(self, cell: Cell, tries: Sequence[Record]) -> None:
         outcome = tries[-1].outcome
@@ -116,7 +132,8 @@ class Elimination:
                 lacking_too(cell, other) or (NOT_IMPORTABLE in outcome.reason and other.framework == cell.framework)
             )
             began = any((other, block) in self.tries for block in range(self.block + 1))
-            if (lacks or (outcome.status == "out-of-memory" and larger_than(cell, other))) and not began:
+            too_large = ("out-of-memory", *["timeout"] * self.question.upward)
+            if (lacks or (outcome.status in too_large and larger_than(cell, other))) and not began:
                 self._drop(other, FAILED, reason)
 
     def _judge(self) -> None:

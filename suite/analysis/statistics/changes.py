@@ -6,26 +6,26 @@ that is installed stands where its own version belongs.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from suite.analysis.identity.verdicts import Verdict
+from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.records.load import Launch, LoadError
 from suite.analysis.records.machines import SAME, Machines
 from suite.analysis.records.machines import compare as compare_machines
 from suite.analysis.rows.axes import AXES, Base, base
 from suite.analysis.rows.blocks import release_of as of_record
-from suite.analysis.rows.blocks import select_counting, why_unplanned
-from suite.analysis.rows.groups import Group, Row, RowKey
-from suite.analysis.statistics.inference import LEVEL, Estimate, Paired, holm, welch
+from suite.analysis.rows.blocks import why_untested
+from suite.analysis.rows.groups import Group, Row, RowKey, group
+from suite.analysis.statistics.inference import LEVEL, Estimate
 from suite.analysis.statistics.multiple_testing import AXES_OF_GAINS, NOTHING, Known, compare, ratios
-from suite.analysis.statistics.ratios import Pair, counterparts
+from suite.analysis.statistics.ratios import LEAST_OF_RUN, Pair, counterparts
 from suite.catalog.setting import VERSION, version_key
 from suite.plan.cell import Cell
 from suite.plan.measuring import MARGIN
-from suite.record.record import Record
 
 
 @dataclass(frozen=True)
@@ -115,71 +115,63 @@ def place_of(row: Row) -> tuple[object, ...]:
     return (0, version_key(match[0])) if match else (1,)
 
 
-#: With fewer launches on either side there is too little scatter to test a difference against.
-LEAST_LAUNCHES = 3
-
-
 @dataclass(frozen=True)
 class Change:
-    """New throughput over the base's with its 95 % interval; p is the one after Holm's correction over all cells."""
+    """The throughput of a cell over that of the first run, as every comparison of the two runs has it."""
 
     cell: Cell
-    ratio: Paired
+    ratio: Estimate
 
     def slower(self, threshold: float) -> bool:
-        return self.ratio.p < LEVEL and self.ratio.high < 1 - threshold
+        return (self.ratio.p or 0.0) < LEVEL and (self.ratio.high or math.inf) < 1 - threshold
 
     def __str__(self) -> str:
         interval = f"{self.ratio.low:.3f} to {self.ratio.high:.3f}, p {self.ratio.p:.2g}"
         return f"{self.cell.id}: {self.ratio.value:.3f} of the base's throughput ({interval})"
 
 
-def changes(launches: Iterable[Launch]) -> tuple[list[Change], list[str]]:
+def changes(launches: Iterable[Launch], margin: float = MARGIN) -> tuple[list[Change], list[str]]:
     """The change of every cell from the first run to the second, and why some cells have none.
 
     Raises `LoadError` unless the launches are of two runs on one machine.
     """
     launches = list(launches)
-    runs: dict[str, dict[Cell, list[Record]]] = {}
-    for launch in launches:
-        if not launch.record.control:
-            runs.setdefault(launch.run, {}).setdefault(launch.record.cell, []).append(launch.record)
+    runs = list(dict.fromkeys(launch.run for launch in launches))
     if len(runs) != 2:
         raise LoadError(f"--fail-if compares two runs, BASE and NEW; {len(runs)} were given")
-    base, new = runs.values()
-    _check_machines(launches)
-    tested: list[tuple[Cell, Paired]] = []
-    notes = [f"{cell.id}: not in both runs" for cell in {**base, **new} if not (cell in base and cell in new)]
-    for cell in (cell for cell in base if cell in new):
-        if reason := _obstacle(base[cell], new[cell]):
-            notes.append(f"{cell.id}: {reason}")
-        else:
-            tested.append((cell, welch(_rates(new[cell]), _rates(base[cell]))))
-    corrected = zip(tested, holm([test.p for _, test in tested]), strict=True)
-    return [Change(cell, replace(test, p=p)) for (cell, test), p in corrected], notes
+    check_machines(launches)
+    groups = group(launches, "run", across=True)
+    cells = {run: {row.cell for one in groups for row in one.rows if row.run == run} for run in runs}
+    found: list[Change] = []
+    notes = [f"{cell.id}: not in both runs" for cell in cells[runs[0]] ^ cells[runs[1]]]
+    for one in groups:
+        formed = ratios(one, runs[0], verdicts({row.key: row.ok for row in one.rows}), margin)
+        for row in (row for row in one.rows if row.run == runs[1] and row.cell in cells[runs[0]]):
+            ratio = formed[row.key]
+            if ratio.verdict:
+                found.append(Change(row.cell, ratio))
+            else:
+                notes.append(f"{row.cell.id}: {ratio.reason or why_not_tested(row, one.row(runs[0], row.cell))}")
+    return found, sorted(notes)
 
 
-def _check_machines(launches: Iterable[Launch]) -> None:
+def why_not_tested(row: Row, other: Row | None) -> str:
+    """Why two rows of two runs that may be compared have no test."""
+    if other is None or not row.ok:
+        return row.outcome
+    few = f"{len(other.ok)} and {len(row.ok)} launches ended well; a test takes {LEAST_OF_RUN} of each"
+    return few if min(len(other.ok), len(row.ok)) < LEAST_OF_RUN else why_untested(other, row)
+
+
+def check_machines(launches: Iterable[Launch]) -> None:
+    """Raises `LoadError` unless all launches are of one machine."""
     pairs = [(launch.run, launch.record) for launch in launches if launch.record.outcome.ok]
     machines = Machines(pairs)
     found = list(dict.fromkeys(machines.find(*pair) for pair in pairs))
     for each in found[1:]:
         likeness, why = compare_machines(found[0], each)
         if likeness != SAME:
-            raise LoadError(f"--fail-if needs both runs from one machine, as a slower one is no regression: {why}")
-
-
-def _obstacle(base: Sequence[Record], new: Sequence[Record]) -> str:
-    ok = [select_counting(records) for records in (base, new)]
-    if min(map(len, ok)) < LEAST_LAUNCHES:
-        return f"{len(ok[0])} and {len(ok[1])} launches ended well; a test takes {LEAST_LAUNCHES} of each"
-    if reason := why_unplanned(base) or why_unplanned(new):
-        return reason
-    for field, name in (("data", "data"), ("workload", "spec")):
-        if len({getattr(record, field).get("digest") for records in ok for record in records}) > 1:
-            return f"the {name} changed: another question"
-    return ""
-
-
-def _rates(records: Iterable[Record]) -> list[float]:
-    return [rate for record in select_counting(records) if (rate := record.samples_per_s)]
+            raise LoadError(
+                f"runs are compared on one machine, as another one is neither faster nor slower code: {why}. "
+                "--by framework shows them in one table; --across-machines compares the machines"
+            )

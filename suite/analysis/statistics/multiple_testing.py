@@ -22,7 +22,7 @@ from suite.analysis.rows.axes import AXES, Base, base
 from suite.analysis.rows.blocks import say_too_busy
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey, group
 from suite.analysis.statistics.inference import INCONCLUSIVE, Estimate, Key, Paired, decide
-from suite.analysis.statistics.ratios import Pair, counterparts, missing, throughput
+from suite.analysis.statistics.ratios import Pair, counterparts, least_between, missing, throughput
 from suite.analysis.statistics.sequential import pooled_variance
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.catalog.settings import SETTINGS as DECLARED
@@ -86,21 +86,26 @@ def rate(row: Row) -> float:
 
 
 def find_family(group: Group, run: str, margin: float = MARGIN) -> Family:
+    """All comparisons of a run, or without one of each run with the first."""
     families = group.runs.computed
     if (run, margin) not in families:
-        families[run, margin] = correct_run(group.runs.launches.get(run, ()), margin)
+        every = [launch for launches in group.runs.launches.values() for launch in launches]
+        held = group.runs.launches.get(run, ()) if run else every
+        families[run, margin] = correct_run(held, margin, between=not run)
     family: Family = families[run, margin]
     return family
 
 
-def correct_run(launches: Sequence[Launch], margin: float = MARGIN) -> Family:
+def correct_run(launches: Sequence[Launch], margin: float = MARGIN, *, between: bool = False) -> Family:
+    """All comparisons of the launches of a run, or ``between`` the runs that the launches are of."""
     formed: dict[tuple[RowKey, RowKey], Estimate] = {}
-    for one in group(launches):
+    for one in group(launches, "run" if between else "framework", between):
         identities, shared = verdicts({row.key: row.ok for row in one.rows}), pooled_variance(one.rows)
-        for row, other in questions(one, identities):
+        asked = counterparts(one, base(AXES["run"], one.rows, launches[0].run)) if between else None
+        for row, other in questions(one, identities) if asked is None else asked:
             key = row.key, other.key
             if row is not other and key not in formed and key[::-1] not in formed:
-                formed[key] = Pair(row, other).estimate(identities, across=False, shared=shared)
+                formed[key] = Pair(row, other, least=least_between(one)).estimate(identities, between, shared)
     return Family(decide(formed, margin), [each for each in formed.values() if isinstance(each, Paired)])
 
 
@@ -121,7 +126,8 @@ def compare(
     tested: dict[str, dict[Key, Estimate]] = {}
     for key, pair in wanted.items():
         plain = pair.row.run == pair.other.run and pair.read is throughput
-        family = find_family(group, pair.row.run, margin).ratios if plain else NOTHING
+        between = group.by == "run" and pair.read is throughput
+        family = find_family(group, pair.row.run if plain else "", margin).ratios if plain or between else NOTHING
         found = (_look_up(family, pair) or _look_up(known, pair)) if pair.per == 1 and pair.read is throughput else None
         if found and found.value and not obstacle(pair.row, pair.other, verdicts, group.across):
             formed[key] = replace(found, baseline=pair.baseline, caveat=pair.caveat)
@@ -145,7 +151,7 @@ def ratios(
 ) -> dict[RowKey, Estimate]:
     """A ratio per row, or the reason why there is none: a ratio of runs that are not comparable is worse than none."""
     at = base(AXES[group.by], group.rows, baseline)
-    wanted = {row.key: Pair(row, other) for row, other in counterparts(group, at)}
+    wanted = {row.key: Pair(row, other, least=least_between(group)) for row, other in counterparts(group, at)}
     formed = compare(wanted, group, verdicts, margin)
     for row in group.rows:  # of a row that failed its outcome says why
         if row.key not in formed:

@@ -22,6 +22,9 @@ from suite.record.record import Record
 #: Reads a figure of a launch.
 Read = Callable[[Record], float | None]
 
+#: With fewer launches of a side there is too little scatter to test two runs of one machine against each other.
+LEAST_OF_RUN = 3
+
 #: Why two rows of a run have no ratio, where nothing else forbids it.
 NO_BLOCK = "no block in which both ended well, soon after each other"
 NO_FIGURE = "no block in which both have that figure"
@@ -33,13 +36,17 @@ def throughput(record: Record) -> float | None:
 
 @dataclass(frozen=True)
 class Pair:
-    """A row over another one, by a figure of their launches, divided by ``per``; ``power`` -1 turns latencies over."""
+    """A row over another one, by a figure of their launches, divided by ``per``; ``power`` -1 turns latencies over.
+
+    Rows of two runs share no blocks; they are tested with ``least`` launches of each.
+    """
 
     row: Row
     other: Row
     per: float = 1.0
     read: Read = throughput
     power: int = 1
+    least: int = LEAST
 
     @property
     def baseline(self) -> str:
@@ -87,7 +94,7 @@ class Pair:
     def _by_run(self) -> Estimate | None:
         rates, others = ([rate for record in each.ok if (rate := self.read(record))] for each in (self.row, self.other))
         n = min(len(rates), len(others))
-        if n >= LEAST and self._is_testable:
+        if n >= self.least and self._is_testable:
             return welch(rates, others)
         if not n:
             return None
@@ -122,7 +129,14 @@ def counterparts(group: Group, at: Base) -> list[tuple[Row, Row]]:
     return [(row, other) for row in group.rows if row.ok and (other := counterpart(row, group, at))]
 
 
+def least_between(group: Group) -> int:
+    """The launches of each side from which on rows of two runs are tested."""
+    return LEAST_OF_RUN if group.by == "run" else LEAST
+
+
 def missing(row: Row, group: Group, at: Base) -> str:
+    if at.axis.name == "run":
+        return f"no such cell, data and spec in run {at}"
     shared = "settings" if group.across else "settings and run"
     if at.axis.name == "framework":
         return f"no cell of {at} with the same data, spec, precision, {shared}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -16,10 +17,9 @@ from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
-from framework_training_suite import entry
+from framework_training_suite import called, entry, spelled
 from suite.catalog import devices, phases
-from suite.catalog.settings import SETTINGS
-from suite.catalog.suggest import unknown
+from suite.catalog.suggest import unknown, unknown_option
 from suite.plan.cell import FRAMEWORKS, SIZES
 from suite.plan.matrix import STUDIED, MatrixError
 from suite.plan.measuring import LONGEST_S, LONGEST_TRAINING_S, WHOLE_BLOCKS
@@ -50,18 +50,56 @@ def one_of(what: str, choices: Iterable[str]) -> Callable[[str], str]:
     return value
 
 
-#: Where runs keep their journals, unless the command line says otherwise.
-JOURNALS = Path("results/journals")
-#: Where the answers and plots of searches go.
-ANSWERS = Path("results/tune")
+def list_of(what: str = "", choices: Iterable[str] = (), **others: Any) -> dict[str, Any]:
+    """What makes an option take one or more of the choices, or of any texts, with commas or repeated."""
+    one = one_of(what, choices) if what else str
+    values = {"type": lambda text: [one(part.strip()) for part in text.split(",")]}
+    return {**values, "action": "extend", "metavar": "LIST", **others}
+
+
+def device(text: str) -> str:
+    """A value of ``--device``: a kind, or ``cuda:N``, which `choose_gpu` acts on."""
+    kind, colon, number = text.partition(":")
+    if not colon:
+        return one_of("device", devices.CHOICES)(text)
+    if kind not in ("cuda", "gpu") or not number.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no device; write cuda, or cuda:N for the N-th GPU, from 0")
+    return f"cuda:{number}"
+
+
+def choose_gpu(options: argparse.Namespace) -> None:
+    """Let ``--device cuda:N`` be CUDA on the N-th GPU alone, for this process and its launches. Raises `MatrixError`.
+
+    It is done as by hand, through ``CUDA_VISIBLE_DEVICES``, of which it is the N-th if that is set.
+    """
+    kind, _, number = str(getattr(options, "device", "")).partition(":")
+    if not number:
+        return
+    if getattr(options, "on", LOCAL) != LOCAL:
+        raise MatrixError(f"--device {options.device} is of this machine; set CUDA_VISIBLE_DEVICES on the cluster's")
+    shown = devices.shown_gpus()
+    if shown and int(number) >= len(shown):
+        raise MatrixError(f"--device {options.device}: GPUs are counted from 0, and this machine shows {len(shown)}")
+    os.environ[devices.VISIBLE] = shown[int(number)] if shown else number
+    options.device = kind
+
+
+#: The folder of a user's runs, which git ignores, and that of published ones, and of older versions.
+OWN, PUBLISHED = Path(os.environ.get("SUITE_RUNS_DIR") or "runs"), Path("results")
+#: Where runs are saved, their journals, and the answers of searches, unless the command line says otherwise.
+SAVED, JOURNALS, ANSWERS = (OWN / name for name in ("saved", "journals", "tune"))
+OLDER = {SAVED: PUBLISHED / "runs", JOURNALS: PUBLISHED / "journals"}
+
+
+def with_older(folder: Path) -> list[Path]:
+    """The folder; with the default one of a user's runs also that of the published and older ones."""
+    return [folder, OLDER[folder]] if folder in OLDER else [folder]
+
 
 #: What ``--resume`` without a value stands for: the run that fits best.
 LATEST = "latest"
-
 #: The engine that is used unless another one is asked for: this host.
 LOCAL = "local"
-
-DEVICES = devices.CHOICES
 
 
 @dataclass(frozen=True)
@@ -94,11 +132,9 @@ WORKLOADS = option(
 )  # fmt: skip
 LAUNCHES = option("--launches", type=int, metavar="N", help="fresh processes per cell (default: that of the matrix)")
 MIN_WINDOW = option(
-    "--min-window",
-    type=duration,
-    metavar="TIME",
+    "--min-window", type=duration, metavar="TIME",
     help="shortest timed window, such as 2s (default: that of the matrix)",
-)
+)  # fmt: skip
 PHASES = option(
     "--phases", metavar="LIST",
     help=f"of every launch, train and one or more of: {', '.join(phases.CHOICES[1:])}; infer is throughput and latency "
@@ -126,8 +162,10 @@ DATA = option(
 DATA_DIR = option(
     "--data-dir", metavar="DIR", help="folder with the official archives or folders (default: $SUITE_DATA_DIR)"
 )
-DEVICE = option(
-    "--device", type=one_of("device", DEVICES), default="auto", metavar="DEVICE", help=devices.HELP,
+DEVICE = option("--device", type=device, default="auto", metavar="DEVICE", help=devices.HELP)
+GPU = option(
+    "--gpu", type=lambda text: device(f"cuda:{text}"), dest="device", default=argparse.SUPPRESS, metavar="N",
+    help="the N-th GPU, from 0, as --device cuda:N; CUDA_VISIBLE_DEVICES then shows it alone",
 )  # fmt: skip
 TRUSTED_NETWORK = option("--trusted-network", action="store_true", help=TRUSTED)
 RESUME = option(
@@ -148,15 +186,15 @@ PROFILE_CODE = option(
     help="with --profile, keep what the compiler made: XLA's optimised HLO, torch.compile's code and graph breaks",
 )  # fmt: skip
 #: What the suite's checks of itself measure.
-WORKLOAD = option("--workload", choices=STUDIED, action="append", help="default: all; may be repeated")
-FRAMEWORK = option("--framework", choices=FRAMEWORKS, action="append", help="default: all; may be repeated")
+WORKLOAD = option("--workload", **list_of("workload", STUDIED), help=f"of {', '.join(STUDIED)} (default: all)")
+FRAMEWORK = option("--framework", **list_of("framework", FRAMEWORKS), help=f"of {', '.join(FRAMEWORKS)} (default: all)")
 SIZE = option("--size", choices=SIZES, default="full", help="of the workloads (default: full)")
 JOURNAL_FOLDER = option("--journals", type=Path, default=JOURNALS, metavar="DIR", help=f"default: {JOURNALS}")
 
 
-def action(axis: str) -> str:
-    """What the option of an axis does with its text: some may be given several times."""
-    return "append" if SETTINGS[axis].is_repeated else "store"
+def of_axis(axis: str, text: str) -> Option:
+    """The option of an axis, a list with commas or repeated, with this help."""
+    return option(f"--{axis}", metavar="LIST", help=text, action="append")
 
 
 def join_values(values: str | list[str] | None) -> str | None:
@@ -164,22 +202,42 @@ def join_values(values: str | list[str] | None) -> str | None:
     return ",".join(values) if isinstance(values, list) else values
 
 
-class _Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
+    """A parser of a command: answers wrong usage in one line, and acts on ``--device cuda:1``."""
+
+    others: Sequence[str] = ()  # options of another parser that reads the same words, and what is near to none
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words = [*(sys.argv[1:] if args is None else args)]
+        options, strange = super().parse_known_args(words, namespace)
+        own = [word for word in strange if word.partition("=")[0] not in self.others]
+        if problem := unknown_option(words, own, self._option_string_actions, self.prog):
+            self.error(problem)
+        if not self.others:
+            try:
+                choose_gpu(options)
+            except MatrixError as error:
+                self.error(str(error))
+        return options, strange
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, unknown("value", value, action.choices))
+        super()._check_value(action, value)
+
     def error(self, message: str) -> NoReturn:
         """Print the error in one line and exit with status 2."""
         line = "".join(letter if letter.isprintable() else " " for letter in message)
-        self.exit(2, f"{self.prog}: {' '.join(line.split())}; see --help\n")
+        self.exit(2, f"{self.prog}: {spelled(' '.join(line.split()))}; see --help\n")
+
+    def format_help(self) -> str:
+        return spelled(super().format_help())
 
 
-def command_parser(
-    command: str, description: str | None, epilog: str = "", *options: Option | str
-) -> argparse.ArgumentParser:
-    """The parser of ``python -m COMMAND``, which answers wrong usage in one line.
-
-    A text among the ``options`` begins a group with that title.
-    """
-    parser = _Parser(
-        prog=f"python -m {command}", description=description, epilog=epilog,
+def command_parser(command: str, description: str | None, epilog: str = "", *options: Option | str) -> CommandParser:
+    """The parser of the command of this module. A text among the ``options`` begins a group with that title."""
+    parser = CommandParser(
+        prog=called(command), description=description, epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     to: Any = parser
@@ -231,5 +289,4 @@ def check_numbers(options: argparse.Namespace, positive: Iterable[tuple[str, str
 
 
 def bytes_of(gib: float | None) -> int | None:
-    """The bytes of a number of GiB."""
     return None if gib is None else int(gib * 2**30)

@@ -1,12 +1,10 @@
-"""The options of `pytest suite`, and the cells and windows that they select."""
+"""The options of `training-suite run`, and the cells and windows that they select."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from suite.catalog.devices import has_gpu
 from suite.catalog.phases import CHOICES, TRAIN
@@ -15,7 +13,7 @@ from suite.catalog.suggest import unknown
 from suite.plan.blocks import shard
 from suite.plan.cell import AUTO, Cell
 from suite.plan.command import common
-from suite.plan.command.common import LOCAL, Option, action, check_numbers, option
+from suite.plan.command.common import LOCAL, Option, check_numbers, option
 from suite.plan.matrix import MATRICES, Matrix, MatrixError, check_size, with_windows
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, Plan
 from suite.plan.objective import budget
@@ -24,38 +22,70 @@ from suite.plan.sweeps.sweep import AXES, parse_axes, swept, usual
 from workloads import registry
 from workloads.spec import TARGET_MOST
 
-#: The heading of the suite's options in ``pytest --help``, which pytest prints as it is, with a colon after it.
+if TYPE_CHECKING:
+    import pytest
+
+#: The beginning of the help, which pytest prints as it is, with a colon after the last line.
 HEADING = """\
-training benchmarks (pytest suite)
+measures training in PyTorch, TensorFlow and JAX side by side, and saves the run
 
-  pytest suite --benchmark-save                         the matrix of this machine (smoke, or gpu), until all is decided
-  pytest suite --benchmark-save --precision fp32,bf16   a sweep: 2 workloads x 3 frameworks x 2 precisions
-  pytest suite --benchmark-save --workload imdb_lstm --framework jax,pytorch --batch 32,64,128 --loader tuned,w2
-  pytest suite --benchmark-save --matrix precision,batch --framework jax   the JAX cells of two named matrices
-  pytest suite --benchmark-save --matrix sweep.toml     the same options in a file, such as: batch = [32, 64]
-  pytest suite --benchmark-save=NAME -k "jax and bf16"  name the run; measure only the cells whose id matches
-  pytest suite --collect-only -q --batch 32,64          list the launches and measure nothing
-  pytest suite --resume --launches 6                    continue a run, here one of a fixed number of launches
-  pytest suite --benchmark-save --track mlflow          send each launch to MLflow as it ends
-  pytest suite --benchmark-save --on ray                on all hosts of a Ray cluster, block by block
-  python -m suite.compare                               compare what was measured
+examples:
+  training-suite run                          the matrix of this machine (smoke, or gpu), until all is decided
+  training-suite run --precision fp32,bf16    a sweep: 2 workloads x 3 frameworks x 2 precisions
+  training-suite run --workload imdb_lstm --framework jax,pytorch --batch 32,64,128 --loader tuned,w2
+  training-suite run --matrix precision,batch --framework jax   the JAX cells of two named matrices
+  training-suite run --matrix sweep.toml      the same options in a file, such as: batch = [32, 64]
+  training-suite run -k "jax and bf16"        measure only the cells whose id matches
+  training-suite run --collect-only -q        list the launches and measure nothing
+  training-suite run --resume                 continue the last run with these options
+  training-suite run --on ray                 on all hosts of a Ray cluster, block by block
+  training-suite compare                      compare what was measured
 
-  Exit status: 0 measured, 1 a launch failed, 2 interrupted, 4 wrong usage, 5 nothing was measured.
+Options that take a LIST (a,b) are crossed with each other. Without --matrix, the rest is as usual: both studied
+workloads, all frameworks, fp32, each framework's usual compile mode, the tuned loader; batch, launches and windows are
+those of this machine's matrix. With --matrix, a list replaces the values of every cell of the matrix, except that
+--workload and --framework select the matrix's cells; one that the matrix lacks gets the cells of the others.
 
-  Options that take a LIST (a,b) are crossed with each other. Without --matrix, the rest is as usual: both studied
-  workloads, all frameworks, fp32, each framework's usual compile mode, the tuned loader; batch, launches and windows
-  are those of this machine's matrix. With --matrix, a list replaces the values of every cell of the matrix, except
-  that --workload and --framework select the matrix's cells; one that the matrix lacks gets the cells of the others.
+Exit status: 0 measured, 1 a launch failed or nothing was measured, 2 wrong usage, 130 interrupted. `pytest suite
+--benchmark-save` measures the same, with pytest's statuses: 2 interrupted, 4 wrong usage, 5 nothing was measured."""
 
-options of the suite"""
+#: The groups of the help, each with its options; those after `SHORT` groups are in ``--help-all``. What is in none, as
+#: of another package, is in the last one.
+GROUPS = {
+    "What to measure. Without options: the matrix of this machine":
+        "matrix workload framework batch precision size compile loader devices phases -k collect-only",
+    "How long to measure. Without options: until all is decided, as long as the matrix allows": "budget launches "
+        "wait-idle",
+    "Where to measure. Without options: on this machine, on its GPU if it has one": "device gpu on",
+    "What to keep, and how to go on": "benchmark-save no-save resume profile track",
+    "How the model trains": "accumulate kernel strategy checkpointing layout interface release tuning allocator",
+    "How much of the machine a launch gets": "threads cores bind memory-limit placement shard trusted-network",
+    "When a training ends that goes on to its end, as with --matrix accuracy": "epochs target",
+    "Where workloads, data and seeds come from": "workloads data data-dir seed",
+    "How a launch is timed, checked and watched": "min-window max-time no-control profile-memory profile-code "
+        "metrics-port metrics-host journals",
+}  # fmt: skip
+SHORT = 4
+#: All of them, and those of pytest and its plugins that would be taken for another option of the suite, mistyped.
+NAMES = (
+    *(f"--{name}" for names in GROUPS.values() for name in names.split()),
+    *("--benchmark-max-time", "--benchmark-precision", "--color", "--log-file", "--log-file-mode", "--no-header"),
+    *("--noconftest", "--report-chars", "--sw-reset", "--trace", "--version", "-o", "-v"),
+)
 
+#: What the help shows of the options of pytest and pytest-benchmark.
+OF_PYTEST = (
+    option("-k", metavar="EXPRESSION", help="of these cells, those whose id matches, such as 'jax and bf16'"),
+    option("--collect-only", action="store_true", help="list the launches and measure nothing; with -q, their ids"),
+    option("--benchmark-save", metavar="NAME", nargs="?", help="name the run (default: that of its matrix)"),
+)
 
-#: The options that `pytest suite` alone has, and the shared ones, in the order of its help; others follow.
+#: The options that `training-suite run` alone has, and the shared ones, in the order of its help; others follow.
 OPTIONS = (
     option("--matrix", metavar="LIST", action="append",
            help=f"cells to measure, one or more of: {', '.join(MATRICES)}; path/to/sweep.toml; "
            "path/to/file.py:function (default: smoke on a CPU, gpu on a GPU)"),
-    *(option(f"--{axis}", metavar="LIST", help=SETTINGS[axis].help, action=action(axis)) for axis in AXES),
+    *(common.of_axis(axis, SETTINGS[axis].help) for axis in AXES),
     common.WORKLOADS.but(help=f"{common.WORKLOADS.help}. Without --workload, only what is in there is measured"),
     common.LAUNCHES,
     option("--no-control", action="store_true",
@@ -68,25 +98,39 @@ OPTIONS = (
     common.MIN_WINDOW, common.PHASES, common.MAX_TIME, common.EPOCHS,
     option("--target", type=float, metavar="A",
            help="test accuracy to which they are timed; above 1, a test loss (default: that of the recipe)"),
-    common.MEMORY_LIMIT, common.SEED, common.DATA, common.DATA_DIR, common.DEVICE, common.TRUSTED_NETWORK,
+    common.MEMORY_LIMIT, common.SEED, common.DATA, common.DATA_DIR, common.DEVICE, common.GPU, common.TRUSTED_NETWORK,
     option("--shard", metavar="I/N",
-           help="measure part I of N, to share a run between N machines; suite.compare merges their files"),
+           help="measure part I of N, to share a run between N machines; training-suite compare merges their files"),
+    option("--no-save", action="store_true", help="keep the launches in the run's journal, and save no run"),
     common.RESUME, common.WAIT_IDLE,
     option("--profile", action="store_true",
-           help="profile some steps of each launch after its timed windows; suite.compare --why then says where time "
-           "goes"),
+           help="profile some steps of each launch after its timed windows; training-suite compare --why then says "
+           "where time goes"),
     common.PROFILE_MEMORY, common.PROFILE_CODE,
 )  # fmt: skip
 
 
+def grouped(*more: Option) -> dict[str, list[Option]]:
+    """The suite's options by the title of their group; ``more`` are those of other rooms."""
+    left = {each.flags[0].removeprefix("--"): each for each in (*OPTIONS, *more, common.JOURNAL_FOLDER)}
+    groups = {title: [left.pop(name) for name in names.split() if name in left] for title, names in GROUPS.items()}
+    groups[list(GROUPS)[-1]].extend(left.values())
+    return groups
+
+
 def add(parser: pytest.Parser, *more: Option) -> None:
-    """Add the suite's options, in a group of their own; ``more`` are those of other rooms."""
-    common.add(parser.getgroup("suite", HEADING).addoption, *OPTIONS, *more, common.JOURNAL_FOLDER)
+    """Add the suite's options, in groups of their own, which stand first in pytest's help."""
+    before, heading = "_anonymous", f"training-suite run: {HEADING}\n\n"  # the group that pytest begins with
+    for title, chosen in grouped(*more).items():
+        group = parser.getgroup(f"suite: {title}", f"{heading}{title}", after=before)
+        common.add(group.addoption, *chosen)
+        before, heading = group.name, ""
 
 
 def names(parser: pytest.Parser) -> list[str]:
     """The names of the suite's options, such as ``--matrix``."""
-    return [name for option in parser.getgroup("suite").options for name in option.names()]
+    groups = (parser.getgroup(f"suite: {title}") for title in GROUPS)
+    return [name for group in groups for option in group.options for name in option.names()]
 
 
 def chosen_matrix(config: pytest.Config) -> Matrix:
@@ -107,6 +151,9 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
         raise MatrixError(
             "--batch auto would train to the end in every try; find the batch first, with --matrix largest-batch"
         )
+    for name in ("epochs", "target"):
+        if config.getoption(name) is not None and not any(cell.recipe for cell in cells):
+            raise MatrixError(f"--{name} is for trainings to their end; add --matrix accuracy, or leave it out")
     if part := config.getoption("shard"):
         cells = shard(cells, *_shard(part))
     min_window = config.getoption("min_window")

@@ -4,7 +4,7 @@
 honest chance. ``default`` sets nothing: it is what a reader has who changes nothing. The others make one setting each:
 ``memory`` keeps freed memory, ``arenas`` chooses how many heaps glibc has, ``denormals`` flushes denormal numbers to
 zero, and ``tcmalloc`` takes the place of glibc's allocator, with denormal numbers flushed. ``hugepages`` is
-``recommended`` on huge pages, of which one workload is measured (docs/method.md), so that it is not the usual value.
+``recommended`` on huge pages, of which one workload is measured (docs/lab/studies.md), so that it is not usual.
 """
 
 from __future__ import annotations

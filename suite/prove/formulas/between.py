@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from suite.prove.numbers import TOLERANCE, distance
 from suite.prove.search import Change, Formula, closeness
 from workloads.data.dataset import Array
 
-#: From so many of the nearest arrays it is looked for what a layer's input was made of.
+#: From so many of the nearest arrays of a shape that fits it is looked for what a layer's input was made of.
 NEAR = 6
 #: Activations of a sum.
 OF_SUMS = ("no activation", "ReLU")
@@ -26,18 +27,20 @@ def formulas(case: Case) -> Iterator[Formula]:
     if case.targets is None or case.targets[0].shape != case.targets[1].shape:
         return
     shape = case.targets[0].shape
-    for at, (_, x, layer) in enumerate(case.common()):
-        pools = poolings(x.shape, shape)
-        if x.ndim == 3 and (len(x), x.shape[2]) == shape:
-            pools |= _pool_positions(case, x.shape[1])
-        if at < NEAR and pools:
-            yield _formula(case, x, layer, pools)
+    near = ((x, layer, _pools(case, x, shape)) for _, x, layer in case.common())
+    for x, layer, pools in islice((each for each in near if each[2]), NEAR):
+        yield _formula(case, x, layer, pools)
     words = next((layer for layer in case.earlier if layer.is_table and layer.common("output") is not None), None)
     if words and (rows := words.common("output")) is not None and rows.shape == shape and rows.ndim == 3:
         tables = [a for name, a in case.pair.given.weights.items() if name not in words.tensors and a.ndim == 2]
         for table in tables:
             if table.shape[1] == shape[2] and len(table) >= shape[1]:
                 yield _embedding(case, rows, table.astype(np.float64))
+
+
+def _pools(case: Case, x: Array, shape: tuple[int, ...]) -> dict[str, Function]:
+    positions = x.ndim == 3 and (len(x), x.shape[2]) == shape
+    return poolings(x.shape, shape) | (_pool_positions(case, x.shape[1]) if positions else {})
 
 
 def _formula(case: Case, x: Array, layer: Layer | None, pools: dict[str, Function]) -> Formula:
@@ -48,8 +51,8 @@ def _formula(case: Case, x: Array, layer: Layer | None, pools: dict[str, Functio
     def computed(rows: Any, **ways: Any) -> Array | None:
         y = ways["activation"](x[rows] + ways["bias"])
         if ways["residual"] is not None:
-            y = ways["activation of the sum"](y + ways["residual"][rows])
-        elif ways["activation of the sum"] is not ACTIVATIONS[OF_SUMS[0]]:
+            y = ways["activation of the sum"](ways["product for sum"](y, ways["residual"][rows]))
+        elif ways["activation of the sum"] is not ACTIVATIONS[OF_SUMS[0]] or ways["product for sum"] is not np.add:
             return None  # it is the other activation
         return np.asarray(ways["pooling"](y))
 
@@ -60,6 +63,7 @@ def _formula(case: Case, x: Array, layer: Layer | None, pools: dict[str, Functio
             "residual": added,
             "bias": {"the bias once": 0.0} | ({} if bias is None else {"the bias twice": bias, "no bias": -bias}),
             "activation of the sum": {name: ACTIVATIONS[name] for name in OF_SUMS},
+            "product for sum": {"the sum of both": np.add, "the product of both": np.multiply},
         },
         computed,
         most=3,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, combinations, permutations, product
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from suite.prove.arithmetic import ACTIVATIONS, STRIDES, convolution, dilate, geometries, recurrent_states, sigmoid
-from suite.prove.layers import Case, Layer
+from suite.prove.layers import Case, Layer, either_way, is_backward
 from suite.prove.numbers import same
 from suite.prove.search import Formula
 from workloads.data.dataset import Array
@@ -18,6 +18,19 @@ from workloads.data.dataset import Array
 BIAS = {"the bias once": 1.0, "the bias twice": 2.0, "no bias": 0.0}
 EPSILONS = [digit * 10.0**power for power in range(-12, -1) for digit in (1, 2, 5)]
 GATES = {3: ("update", "reset", "candidate"), 4: ("input", "forget", "cell", "output")}
+#: How words are read, and states turned around again, in a layer of one direction or two.
+DIRECTIONS: dict[int, dict[str, tuple[tuple[int, int], ...]]] = {
+    1: {"the first word first": ((1, 1),), "the last word first": ((-1, -1),)},
+    2: {
+        "forward and backward": ((1, 1), (-1, -1)),
+        "both forward": ((1, 1), (1, 1)),
+        "the backward states left turned around": ((1, 1), (-1, 1)),
+        "the forward weights backward, and the backward ones forward": ((-1, -1), (1, 1)),
+    },
+}
+JOINED = {"the forward states first": 1, "the backward states first": -1}
+#: What may be done otherwise in one layer of a stack.
+PLACED = ("order of gates", "bias", "direction", "order of directions")
 
 
 def formulas(case: Case) -> Iterator[Formula]:
@@ -159,16 +172,18 @@ def _normalisation(layer: Layer, x: Array) -> Iterator[Formula]:
 
 
 def _recurrent(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
-    stack = _stack(list(layer.tensors.values()), x.shape[-1])
+    stack = _stack(layer.tensors, x.shape[-1])
     if not stack:
         return
-    gates = len(stack[0][0][0]) // len(stack[0][1])
+    gates, directions = len(stack[0][0][0][0]) // len(stack[0][0][1]), DIRECTIONS[len(stack[0])]
     which = {"every layer": range(len(stack))} | {f"layer {at + 1}": [at] for at in range(len(stack)) if len(stack) > 1}
     orders = {", ".join(GATES[gates][at] for at in order): order for order in permutations(range(gates))}
     biases = {name: (times, times) for name, times in BIAS.items()} | {"no bias of the state": (1.0, 0.0)}
 
     def place(ways: dict[str, Any]) -> dict[str, Any]:
-        return {f"{name} in {where}": (way, at) for name, way in ways.items() for where, at in which.items()}
+        usual = next(iter(ways))
+        placed = [(name, where) for name in ways for where in which if name != usual or where == "every layer"]
+        return {f"{name} in {where}": (ways[name], which[where]) for name, where in placed}
 
     ways: dict[str, dict[str, Any]] = {
         "order of gates": place(orders),
@@ -176,44 +191,69 @@ def _recurrent(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
         "bias of the forget gate": {"the bias as it is": 0.0, "1 more for the forget gate": 1.0},
         "reset gate": {"the product with the state reset": True, "the state reset before its product": False},
         "update gate": {"the update gate for the old state": True, "the update gate for the new one": False},
-        "direction": {"the first word first": 1, "the last word first": -1},
+        "direction": place(directions),
+        "order of directions": place(dict(list(JOINED.items())[: len(stack[0])])),
+        "order of layers": _exchanges(stack),
     }
     unused = ("reset gate", "update gate") if gates == 4 else ("bias of the forget gate",)
     ways = {what: each for what, each in ways.items() if what not in unused}
+    usual = {what: next(iter(ways[what].values()))[0] for what in ways if what in PLACED}
 
     def states(rows: Any, **chosen: Any) -> Array:
-        (order, ordered), (times, biased) = chosen["order of gates"], chosen["bias"]
-        inputs = x[rows][:, :: chosen["direction"]]
-        for at, tensors in enumerate(stack):
-            turn = order if at in ordered else range(gates)
-            kernel, recurrent, *own = (_in_order(each, turn) for each in tensors)
-            added = [by * each for by, each in zip(times if at in biased else (1.0, 1.0), own, strict=False)]
-            cell = partial(_gru if gates == 3 else _lstm, (kernel, recurrent, added), chosen)
-            inputs = recurrent_states(inputs, cell, len(recurrent))
-        return np.asarray(inputs[:, :: chosen["direction"]] if y.ndim == 3 else inputs[:, -1])
+        inputs = ends = x[rows]
+        for at in chosen["order of layers"]:
+            here = {what: chosen[what][0] if at in chosen[what][1] else usual[what] for what in PLACED}
+            runs = []
+            for tensors, (turn, back) in zip(stack[at], here["direction"], strict=True):
+                kernel, recurrent, *own = (_in_order(each, here["order of gates"]) for each in tensors)
+                added = [by * each for by, each in zip(here["bias"], own, strict=False)]
+                cell = partial(_gru if gates == 3 else _lstm, (kernel, recurrent, added), chosen)
+                found = recurrent_states(inputs[:, ::turn], cell, len(recurrent))
+                runs.append((found[:, ::back], found[:, -1]))
+            order = here["order of directions"]
+            inputs, ends = (np.concatenate(each, -1) for each in zip(*runs[::order], strict=True))
+        return np.asarray(inputs if y.ndim == 3 else ends)
 
     yield Formula(ways, states)
 
 
-def _stack(tensors: Sequence[Array], width: int) -> list[tuple[Array, ...]]:
-    """Kernel, recurrent kernel and biases of each layer of a stack of LSTMs or GRUs; empty if it is none."""
-    stack: list[list[Array]] = []
-    for array in (np.asarray(each, np.float64) for each in tensors):
-        layer = stack[-1] if stack else []
-        if len(layer) == 2 and array.shape == (2, *layer[0].shape[1:]):
-            layer += list(array)  # a bias of the inputs, and one of the state
-        elif layer and (array.ndim == 1 or len(layer) == 1):
-            layer.append(array)
+def _exchanges(stack: list[list[tuple[Array, ...]]]) -> dict[str, list[int]]:
+    """The layers of a stack in their order, and with two of the same shape exchanged."""
+    found = {"the layers in their order": [*range(len(stack))]}
+    for one, other in combinations(range(len(stack)), 2):
+        if stack[one][0][0].shape == stack[other][0][0].shape:
+            order = [{one: other, other: one}.get(at, at) for at in range(len(stack))]
+            found[f"layers {one + 1} and {other + 1} exchanged"] = order
+    return found
+
+
+def _stack(tensors: Mapping[str, Array], width: int) -> list[list[tuple[Array, ...]]]:
+    """Kernel, recurrent kernel and biases of each direction of each layer of a stack of LSTMs or GRUs.
+
+    Empty if it is none.
+    """
+    cells: list[tuple[str, list[Array]]] = []
+    for name, array in ((name, np.asarray(each, np.float64)) for name, each in tensors.items()):
+        cell = cells[-1][1] if cells else []
+        if len(cell) == 2 and array.shape == (2, *cell[0].shape[1:]):
+            cell += list(array)  # a bias of the inputs, and one of the state
+        elif cell and (array.ndim == 1 or len(cell) == 1):
+            cell.append(array)
         else:
-            stack.append([array])
-    for kernel, *rest in stack:
-        units = len(rest[0]) if rest else 0
-        if kernel.shape not in ((width, 3 * units), (width, 4 * units)) or rest[0].shape != (units, kernel.shape[1]):
-            return []
-        if any(each.shape != kernel.shape[1:] for each in rest[1:]):
-            return []
-        width = units
-    return [tuple(each) for each in stack]
+            cells.append((name, [array]))
+    layers: dict[str, list[tuple[Array, ...]]] = {}
+    for name, cell in sorted(cells, key=lambda each: is_backward(each[0])):
+        layers.setdefault(either_way(name), []).append(tuple(cell))
+    for layer in layers.values():
+        for kernel, *rest in layer:
+            units = len(rest[0]) if rest else 0
+            if kernel.shape not in ((width, 3 * units), (width, 4 * units)) or rest[0].shape != (units, len(kernel[0])):
+                return []
+            if any(each.shape != kernel.shape[1:] for each in rest[1:]):
+                return []
+        width = sum(len(cell[1]) for cell in layer)
+    kinds = {(len(layer), len(cell[0][0]) // len(cell[1])) for layer in layers.values() for cell in layer}
+    return list(layers.values()) if kinds in ({(n, gates)} for n in DIRECTIONS for gates in GATES) else []
 
 
 def _in_order(array: Array, order: Sequence[int]) -> Array:

@@ -8,7 +8,7 @@ from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import fill, listing
 from suite.catalog.frameworks import FRAMEWORKS as ALL_FRAMEWORKS
 from suite.catalog.frameworks import STRATEGIES
-from suite.catalog.settings import OF_ROWS, SETTINGS
+from suite.catalog.settings import OF_ROWS, SCRIPT, SETTINGS
 from workloads import registry
 from workloads.spec import is_loss, read_declaration
 
@@ -51,14 +51,14 @@ def frameworks(names: Sequence[str], mark: str = "and") -> str:
 
 def workload_title(name: str) -> str:
     """Returns what a workload's spec calls it; its name where that is not known here."""
-    return read_declaration(name).title or name
+    return read_declaration(name).title or name.replace(SCRIPT, "script ", 1)
 
 
 def workload(group: Group) -> str:
     """Returns ``small CIFAR-100 CNN``, and ``IMDB LSTM (synthetic data)`` where the data is not the real one."""
     name = workload_title(group.workload)
     sized = name if group.size == "full" else f"{group.size} {name}"
-    return sized if group.data_kind == "real" else f"{sized} ({group.data_words.lower()})"
+    return sized if group.data_kind == "real" or group.is_of_script else f"{sized} ({group.data_words.lower()})"
 
 
 def count(n: int, word: str, plural: str = "") -> str:

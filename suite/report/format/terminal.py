@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import textwrap
@@ -76,6 +77,13 @@ class Terminal(Console):
             if number:
                 self.print()
             self.print(_Trimmed(_table(part, self.width)))
+
+
+def lines_of(grid: Grid, width: int) -> list[str]:
+    """Returns a grid as a terminal of this width shows it, without colour."""
+    file = io.StringIO()
+    Terminal(file, width).show_grid(grid)
+    return file.getvalue().splitlines()
 
 
 def _put_stars(grid: Grid) -> Grid:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from suite.analysis.records.load import REPORT
 from suite.analysis.rows.wording import NONE, figure, middle
+from suite.catalog.frameworks import COMPILES
 from suite.catalog.frameworks import FRAMEWORKS as DECLARED
 from suite.catalog.setting import TEXT
 from suite.plan.cell import FRAMEWORKS
@@ -18,8 +19,26 @@ from suite.report.format.names import SETTING_NAMES, counts
 from suite.report.format.names import framework as named
 from suite.report.format.text import capital
 from suite.report.format.view import View
-from suite.report.html.stored import ACCURACY, FRAMEWORK, UNNAMED, Entry, Summary
+from suite.report.html.stored import ACCURACY, FRAMEWORK, INFERENCE, UNNAMED, Entry, Figure, Summary
 from suite.report.tables.columns import Column, grid
+
+#: What a card is of.
+KINDS = {ACCURACY: "training to the end", INFERENCE: "inference"}
+
+#: What a badge says of launches.
+BADGES = {
+    "contaminated": "other processes or the host took more than 10 % of the cores; or another process used the GPU",
+    "disturbed": "others took more than 30 % of the cores, or tasks waited, or the GPU throttled: not in the figures",
+    "failed": "launches that did not end well",
+    "partial": "launches that are missing",
+    "clock-drift": "the GPU's clock changed by more than 5 % between windows",
+    "gpu-shared": "another process used a GPU that trained",
+    "power-capped": "the GPU ran at its power limit",
+    "throttled": "the GPU lowered its clock because of heat, a hardware slowdown or a power brake",
+    "unaccounted": "a figure does not add up: no ratio and no rank",
+    "unsound-release": "this release is known to compute some programs wrongly, or to crash, on this device",
+    "unsteady": "halves of the timed windows differ by more than 5 %, or warm-up ended at its time limit",
+}
 
 #: Runs in a trend, at most: the newest.
 TREND_MOST = 8
@@ -50,10 +69,14 @@ class Shown:
 
 @dataclass(frozen=True)
 class Picture:
-    """Bars, or curves from ``low`` to ``high``; ``words`` say the same to readers who cannot see it."""
+    """Bars, or curves from ``low`` to ``high``; ``words`` say the same to readers who cannot see it.
+
+    All are of one ``setting``.
+    """
 
     unit: str
     words: str
+    setting: str
     shown: Sequence[Shown]
     low: str = ""
     high: str = ""
@@ -97,7 +120,7 @@ def _card(answers: Sequence[Answer]) -> Card:
             questions.setdefault(each[2].by, each)
     rest = [each for each in others if each not in questions.values()]
     return Card(
-        title=f"{capital(entry.title)}: {'training to the end' if entry.kind == ACCURACY else 'throughput'}",
+        title=f"{capital(entry.title)}: {KINDS.get(entry.kind, 'training throughput')}",
         machine=entry.machine or UNNAMED,
         best=_line(*best),
         picture=_picture(entry),
@@ -107,19 +130,40 @@ def _card(answers: Sequence[Answer]) -> Card:
     )
 
 
+def badges(made: Iterable[Card]) -> dict[str, str]:
+    """Returns what the badges of these cards say, by their names."""
+    flags = {flag for card in made for line in (card.best, *card.further, *card.others) for flag in line.flags}
+    return {name: words for name, words in BADGES.items() if any(flag.startswith(name) for flag in flags)}
+
+
+def _choose_setting(entry: Entry) -> tuple[str, list[Figure]]:
+    """Returns the first setting that most frameworks share, and its figures."""
+    settings: dict[str, list[Figure]] = {}
+    for each in entry.figures:
+        settings.setdefault(each.setting or _words(each), []).append(each)
+    setting, figures = max(settings.items(), key=lambda each: len({one.framework for one in each[1]}))
+    return f"{setting}, one of {len(settings)} settings" if len(settings) > 1 else setting, figures
+
+
+def _words(figure: Figure) -> str:
+    """Returns a cell's id without what is a framework's own: its name and its compile mode."""
+    return " ".join(word for word in figure.cell.split("-")[1:] if word not in (figure.framework, *COMPILES))
+
+
 def _picture(entry: Entry) -> Picture | None:
-    """Returns the highest median of each framework, or its accuracy by epoch; None without figures."""
-    epochs = max((len(each.values) for each in entry.figures), default=0)
+    """Returns the highest median of each framework in one setting, or its accuracy by epoch; None without figures."""
+    if not any(each.values for each in entry.figures):
+        return None
+    setting, figures = _choose_setting(entry)
+    epochs = max(len(each.values) for each in figures)
     unit, count = ("test accuracy by epoch", epochs) if epochs > 1 else ("test accuracy after one epoch", 1)
     if entry.kind != ACCURACY:
         unit, count = "samples/s", 1
-    every = [value for each in entry.figures for value in each.values[:count]]
-    if not every:
-        return None
+    every = [value for each in figures for value in each.values[:count]]
     low, top = (min(every), max(every)) if count > 1 else (0.0, max(every))
     shown = []
-    for name in (name for name in FRAMEWORKS if any(each.framework == name for each in entry.figures)):
-        cells = [each.values[:count] for each in entry.figures if each.framework == name]
+    for name in (name for name in FRAMEWORKS if any(each.framework == name for each in figures)):
+        cells = [each.values[:count] for each in figures if each.framework == name]
         shares = [[(value - low) / ((top - low) or 1.0) for value in cell] for cell in cells]
         best = max(value for cell in cells for value in cell)
         shown.append(Shown(named(name), DECLARED[name].colour, figure(best), max(map(max, shares)), shares))
@@ -127,7 +171,7 @@ def _picture(entry: Entry) -> Picture | None:
     if count > 1:
         words = f"from {low:.2f} to {top:.2f}, {', '.join(each.name for each in shown)}"
     ends = (f"{low:.2f}", f"{top:.2f}") if count > 1 else ("", "")
-    return Picture(unit, f"{unit}: {words}", shown, *ends)
+    return Picture(unit, f"{unit}: {words}", setting, shown, *ends)
 
 
 def _rank(answer: Answer) -> tuple[bool, int, int]:

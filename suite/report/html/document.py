@@ -12,9 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from suite.report.format.view import LEFT, Grid
-
-#: What the pages of a site say that they were made by.
-GENERATOR = "suite.compare"
+from suite.report.html.links import GENERATOR
 
 
 def _classes(grid: Grid, column: int, best: bool = False, long: bool = False) -> Markup:

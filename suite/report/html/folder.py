@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from errno import EEXIST
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -19,11 +20,9 @@ from suite.analysis.statistics.accuracy import AccuracyComparison, epochs
 from suite.record import bundle as bundles
 from suite.record.scratch import OWNED, scratch
 from suite.record.text import clean
-from suite.report import plots
 from suite.report.format.text import no_formula
 from suite.report.format.view import View
-from suite.report.html.document import GENERATOR
-from suite.report.html.page import Link, report
+from suite.report.html.links import GENERATOR, Link
 from suite.report.html.stored import Standings, SummaryError, read
 from suite.report.html.summary import standings, summary
 from suite.report.screen import markdown
@@ -31,8 +30,8 @@ from suite.report.tables import accuracy, inference, releases, scaling, timed
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table
 from suite.report.tables.launches import launch_table, write_parquet
-from suite.report.tables.timed import legend
-from suite.report.text.answer import answer
+from suite.report.tables.legend import legend
+from suite.report.text.answer import Answer, answer
 from suite.report.text.why import explain_sides, is_profiled
 from workloads.data.files import read_regular, regular
 
@@ -62,12 +61,19 @@ class Compared:
     paths: Sequence[Path] = ()
     checked: str = ""
 
+    @cached_property
+    def answer(self) -> Answer:
+        return answer(self.tables, self.learned)
 
-def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) -> list[str]:
+
+def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS, style: Path | None = None) -> list[str]:
     """Write report, tables, launches, plots and summary. Returns notes on what was left out; raises `OSError`.
 
     ``extras`` are those of `EXTRAS` to write. Without them the folder is small enough for git.
     """
+    from suite.report import plots  # here, since they and the page take a second to load
+    from suite.report.html.page import report
+
     notes = []
     loaded, tables, learned = compared.loaded, compared.tables, compared.learned
     with stage_files(folder) as staging:
@@ -92,13 +98,12 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
                 notes.append("launches.parquet was left out, since pyarrow is not installed: pip install pyarrow")
         written = sorted(path.name for path in staging.iterdir() if path.suffix in (".csv", ".md", ".parquet"))
         links = () if compared.one_file else _links(folder, written, compared)
-        drawings = plots.draw(tables, learned, staging, ["png", *(["svg"] if "svg" in extras else [])])
-        conclusion = answer(tables, learned)
+        drawings = plots.draw(tables, learned, staging, [each for each in extras if each in plots.FORMATS], style)
         page = report(
             tables,
             learned,
             loaded,
-            answer=conclusion,
+            answer=compared.answer,
             launches=launches,
             drawings=drawings,
             sources=compared.sources,
@@ -106,7 +111,7 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS) ->
         )
         (staging / REPORT).write_text(page, encoding="utf-8")
         place = _rank(folder, staging, compared) if compared.checked else None
-        made = summary(loaded, tables, learned, conclusion, place)
+        made = summary(loaded, tables, learned, compared.answer, place)
         (staging / SUMMARY).write_text(made.to_json(), encoding="utf-8")
     return notes
 
@@ -226,7 +231,7 @@ def stage_files(folder: Path, ours: bool = False) -> Iterator[Path]:
         files = [path for path in staging.iterdir() if path.name != OWNED]
         existing = sorted(path.name for path in files if (folder / path.name).exists())
         if existing and not ours:
-            raise FileExistsError(EEXIST, f"{folder / existing[0]} was not written by suite.compare and is left alone")
+            raise FileExistsError(EEXIST, f"{folder / existing[0]} was not written by the suite and is left alone")
         for path in sorted(files, key=lambda each: (each.name == SUMMARY, each.name)):
             path.replace(folder / path.name)
 

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from markupsafe import Markup
 
-from suite.analysis.findings import EXPLAINED
 from suite.analysis.records.load import Loaded
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.runs import counts
@@ -23,6 +22,7 @@ from suite.report.format.names import count, workload
 from suite.report.format.text import capital
 from suite.report.format.view import LEFT, RIGHT, Grid, View
 from suite.report.html.document import render
+from suite.report.html.links import Link
 from suite.report.plots import Drawing
 from suite.report.plots.vectors import embed
 from suite.report.tables import accuracy, inference, releases, scaling, timed
@@ -30,7 +30,7 @@ from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.columns import FLAG
 from suite.report.tables.frame import Table
 from suite.report.tables.launches import column
-from suite.report.tables.timed import legend
+from suite.report.tables.legend import legend
 from suite.report.text import missing
 from suite.report.text.answer import Answer
 from suite.report.text.why import PairExplanation, explain_sides, is_profiled
@@ -40,14 +40,6 @@ SHOWN = (
     "cell", "launch", "control", "status", "flags", "train_samples_per_s", "compute_samples_per_s",
     "input_samples_per_s", "train_step_ms_median", "first_step_s", "compile_s", "memory_rss_peak_bytes", "reason",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Link:
-    """A link to another file, or to a part of the page."""
-
-    text: str
-    address: str
 
 
 @dataclass(frozen=True)
@@ -88,7 +80,7 @@ def report(
         heading=capital(listing(list(dict.fromkeys(workload(group) for group in groups)))) or "Training benchmarks",
         subtitle=_subtitle(groups, loaded),
         links=links,
-        answer=answer.sentences,
+        answer=answer,
         missing=missing.sentences(counts(loaded)),
         contents=_contents(sections, bool(drawings)),
         hero=[Markup(svg) for each, svg in pictures if each.leads],  # noqa: S704 - `embed` escapes, here and below
@@ -97,7 +89,7 @@ def report(
         legend=legend(tables) if tables else "",
         launches=_launches(launches),
         environment=_environment(launch.record for launch in loaded.launches),
-        command=f"python -m suite.reproduce {' '.join(map(clean, sources))}",
+        command=f"training-suite reproduce {' '.join(map(clean, sources))}",
         on_files=loaded.notes,
     )
 
@@ -112,7 +104,7 @@ def _timed(table: Table) -> Section:
     section = replace(_section(timed.view(table), table.group), below=below)
     if not is_profiled([table]):
         return section
-    return replace(section, why=explain_sides(table, EXPLAINED), breakdowns=breakdowns(table))
+    return replace(section, why=explain_sides(table), breakdowns=breakdowns(table))
 
 
 def _name(sources: Sequence[str]) -> str:

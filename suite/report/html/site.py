@@ -20,7 +20,7 @@ from suite.catalog.setting import TEXT
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.html import leaderboards, releases
-from suite.report.html.cards import cards
+from suite.report.html.cards import badges, cards
 from suite.report.html.document import render
 from suite.report.html.folder import INDEX, MARK, stage_files
 from suite.report.html.stored import UNNAMED, Summary, SummaryError, read
@@ -56,7 +56,7 @@ def check(site: Path, folder: Path) -> None:
         if page.is_dir():
             raise LoadError(f"{page} is a folder, where a page goes: rename it, its report stays readable")
         if page.is_file() and MARK not in page.read_text(encoding="utf-8", errors="replace")[:2000]:
-            raise LoadError(f"{page} was not made by suite.compare and is left alone: publish into another folder")
+            raise LoadError(f"{page} was not made by the suite and is left alone: publish into another folder")
 
 
 def publish(site: Path) -> list[str]:
@@ -107,6 +107,7 @@ def page(runs: Sequence[tuple[str, Summary]], boards: bool = False, released: bo
     With ``boards`` it leads to the leaderboards of submitted runs, and with ``released`` to the page of releases.
     """
     runs = name_machines(runs)
+    made = cards(runs)
     machines = len({name for _, run in runs for name in run.machines})
     return render(
         "index.html.jinja",
@@ -114,7 +115,8 @@ def page(runs: Sequence[tuple[str, Summary]], boards: bool = False, released: bo
         counted=f"{count(len(runs), 'run')} on {count(machines, 'machine')}",
         leaderboards=leaderboards.PAGE if boards else "",
         releases=releases.PAGE if released else "",
-        cards=cards(runs),
+        cards=made,
+        badges=badges(made),
         runs=grid(COLUMNS, runs),
     )
 

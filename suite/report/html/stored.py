@@ -22,7 +22,7 @@ LARGEST, TEXT_MOST, ADDRESS_MOST = 3 << 20, 300, 1000
 #: Cells and values of a cell, at most; rows of a leaderboard; lines of releases, releases of a line, named categories.
 CELLS_MOST, VALUES_MOST, ROWS_MOST, LINES_MOST, STEPS_MOST, NAMED_MOST = 100, 1000, 1000, 200, 100, 3
 
-THROUGHPUT, ACCURACY = "throughput", "accuracy"
+THROUGHPUT, INFERENCE, ACCURACY = "throughput", "inference", "accuracy"
 FRAMEWORK = "framework"
 UNNAMED = "machine not recorded"
 
@@ -43,12 +43,14 @@ class Figure:
     """A cell: its framework with its version, and its ``values``.
 
     These are the median, the lowest and the highest throughput over launches, or the mean test accuracy by epoch.
+    ``setting`` has the settings that cells of other frameworks may share, in words; older summaries have none.
     """
 
     cell: str
     framework: str
     version: str
     values: Annotated[tuple[Value, ...], Meta(min_length=1, max_length=VALUES_MOST)]
+    setting: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import isfinite
 from statistics import mean, median
 
@@ -12,20 +13,22 @@ from suite.analysis.findings import EXPLAINED
 from suite.analysis.records.load import Loaded
 from suite.analysis.records.machines import Machine, Machines, gpus, identify, processor
 from suite.analysis.rows.blocks import flags_of
-from suite.analysis.rows.groups import Group, Row
+from suite.analysis.rows.groups import SETTINGS, Group, Row
 from suite.analysis.rows.metrics import Prices
 from suite.analysis.rows.runs import Count, counts
 from suite.analysis.statistics.accuracy import AccuracyComparison, training_histories
 from suite.analysis.statistics.changes import Step
 from suite.analysis.statistics.fastest import FastestBySetting
 from suite.analysis.statistics.inference import Estimate
+from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.record.record import Record
 from suite.record.text import clean
-from suite.report.format.names import workload
+from suite.report.format.names import name_value, workload
 from suite.report.html import stored
 from suite.report.html.stored import CELLS_MOST, Entry, Figure, Standings, Summary
 from suite.report.tables.frame import Table, excerpt
 from suite.report.tables.releases import python_of, release_name
+from suite.report.text import served
 from suite.report.text.answer import Answer
 
 #: The least share of a step that is named.
@@ -79,8 +82,15 @@ def _entries(
     tables: Sequence[Table], learned: Sequence[AccuracyComparison], answer: Answer, counts: Sequence[Count]
 ) -> tuple[Entry, ...]:
     partial = [f"partial: {each.missing} of {each.planned} launches missing" for each in counts if each.missing]
-    parts = [(stored.THROUGHPUT, each.group, _rates(each)) for each in tables]
-    parts += [(stored.ACCURACY, each.group, _accuracies(each)) for each in learned]
+    cards = iter(answer.cards)
+    parts = [(stored.THROUGHPUT, each.group, _rates(each), next(cards)) for each in tables]
+    parts += [(stored.ACCURACY, each.group, _accuracies(each), next(cards)) for each in learned]
+    of_tables = zip(tables, answer.cards, strict=False)
+    parts += [
+        (stored.INFERENCE, each.group, _inferences(each), replace(card, verdict=served.card(each)))
+        for each, card in of_tables
+        if each.group.by == stored.FRAMEWORK and each.findings.servings
+    ]
     return tuple(
         Entry(
             kind=kind,
@@ -95,14 +105,22 @@ def _entries(
             by=group.by,
             figures=figures,
         )
-        for (kind, group, figures), card in zip(parts, answer.cards, strict=True)
+        for kind, group, figures, card in parts
     )
 
 
 def _rates(table: Table) -> tuple[Figure, ...]:
     shown = excerpt(table)
     values = zip(shown.group.rows, (vars(cell.samples_per_s).values() for cell in shown.cells), strict=True)
-    return tuple(_figure(row, each) for row, each in values if all(end is not None and isfinite(end) for end in each))
+    known = ((row, each) for row, each in values if all(end is not None and isfinite(end) for end in each))
+    return tuple(_figure(table.group, *each) for each in known)
+
+
+def _inferences(table: Table) -> tuple[Figure, ...]:
+    rows = [(row, each) for row in table.group.rows if (each := table.findings.servings.get(row.key))]
+    figures = ((row, each.figures.get("samples_per_s")) for row, each in rows[:CELLS_MOST])
+    ends = ((row, [each.value, each.low or each.value, each.high or each.value]) for row, each in figures if each)
+    return tuple(_figure(table.group, *each) for each in ends)
 
 
 def _accuracies(table: AccuracyComparison) -> tuple[Figure, ...]:
@@ -110,13 +128,18 @@ def _accuracies(table: AccuracyComparison) -> tuple[Figure, ...]:
     for row in table.group.rows[:CELLS_MOST]:
         seeds = [[epoch.test_accuracy for epoch in course.epochs] for course in training_histories(row)]
         if seeds:
-            figures.append(_figure(row, [mean(values) for values in zip(*seeds, strict=False)][: stored.VALUES_MOST]))
+            figures.append(
+                _figure(table.group, row, [mean(values) for values in zip(*seeds, strict=False)][: stored.VALUES_MOST])
+            )
     return tuple(figures)
 
 
-def _figure(row: Row, values: Iterable[float]) -> Figure:
+def _figure(group: Group, row: Row, values: Iterable[float]) -> Figure:
     version = next(filter(None, map(_version, row.ok)), "")
-    return Figure(row.cell.id, row.cell.framework, version, tuple(map(_short, values)))
+    names = dict.fromkeys(["precision", "batch", *group.varying])
+    shared = [name for name in names if name in SETTINGS and name not in (*OF_A_FRAMEWORK, "run")]
+    setting = ", ".join(name_value(name, SETTINGS[name](row)) for name in shared)
+    return Figure(row.cell.id, row.cell.framework, version, tuple(map(_short, values)), clean(setting, 200))
 
 
 def _version(record: Record) -> str:

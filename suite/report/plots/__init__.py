@@ -5,7 +5,7 @@ A function in `kinds` makes a chart of traces, which `style` draws. The same inp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,10 @@ from suite.report.plots.pens import STYLE
 from suite.report.plots.traces import Chart
 from suite.report.tables.frame import Table, excerpt
 
+#: The formats of files, and the ends of the files' names.
+FORMATS = ("png", "svg", "pdf")
+SUFFIXES = tuple(f".{name}" for name in FORMATS)
+
 #: Dots per inch: 1080 across a usual plot, as wide as a page shows it.
 DPI = 120
 
@@ -39,9 +43,16 @@ class Drawing:
 
 
 def draw(
-    tables: Sequence[Table], learned: Sequence[AccuracyComparison], folder: Path, suffixes: Collection[str] = ("png",)
-) -> list[Drawing]:
-    """Draws every plot of these tables into the folder, in each of the formats."""
+    tables: Sequence[Table], learned: Sequence[AccuracyComparison], folder: Path,
+    suffixes: Collection[str] = ("png",), style: Path | None = None,
+) -> list[Drawing]:  # fmt: skip
+    """Draws every plot of these tables into the folder, in each of the formats; ``style`` is a matplotlib style."""
+    with use_style(style):
+        return [_draw(*each, folder, suffixes, small=style is None) for each in find_charts(tables, learned)]
+
+
+def find_charts(tables: Sequence[Table], learned: Sequence[AccuracyComparison]) -> Iterator[tuple[Kind, str, Chart]]:
+    """Every plot of these tables that the records have data for: its kind, what it is of, and what is drawn."""
     subjects: list[tuple[str, str, tuple[Any, ...]]] = [(COMPARISON, "", (tables, learned))]
     names: list[str] = []
     parts: list[Any] = [*map(excerpt, tables), *learned]
@@ -50,34 +61,41 @@ def draw(
         number = names.count(names[-1])  # of a repeated name
         if any(row.ok for row in each.group.rows):
             subjects.append((of, f"{names[-1]}-v{number}" if number > 1 else names[-1], (each,)))
-    with use_style():
-        return [
-            _draw(chart, kind, name, folder, suffixes)
-            for of, name, subject in subjects
-            for kind in find_kinds(of)
-            if (chart := kind.chart(*subject))
-        ]
+    for of, name, subject in subjects:
+        for kind in find_kinds(of):
+            if chart := kind.chart(*subject):
+                yield kind, name, chart
 
 
-def _draw(chart: Chart, kind: Kind, name: str, folder: Path, suffixes: Iterable[str]) -> Drawing:
+def _draw(kind: Kind, name: str, chart: Chart, folder: Path, suffixes: Iterable[str], *, small: bool) -> Drawing:
     stem, words = (mark.join(filter(None, (first, name))) for mark, first in (("-", kind.name), (": ", kind.words)))
     plot = layout.draw(chart)
     svg = vectors.draw_svg(plot)
     for suffix in suffixes:
-        _write(plot, folder / f"{stem}.{suffix}", svg)
+        _write(plot, folder / f"{stem}.{suffix}", svg if small else "")
     return Drawing(stem, words, svg, leads=kind.of == COMPARISON)
 
 
-def save(chart: Chart, path: Path) -> None:
-    """Writes a chart as PNG, or as SVG where the path ends so."""
+def figure(chart: Chart) -> Figure:
+    """Returns a chart as a figure of matplotlib's."""
     with use_style():
+        return layout.draw(chart)
+
+
+def save(chart: Chart, path: Path, style: Path | None = None) -> None:
+    """Writes a chart as PNG, or as SVG or PDF where the path ends so; ``style`` is a style file of matplotlib's."""
+    with use_style(style):
         plot = layout.draw(chart)
-        _write(plot, path, vectors.draw_svg(plot) if path.suffix == ".svg" else "")
+        _write(plot, path, "" if style or path.suffix != ".svg" else vectors.draw_svg(plot))
 
 
 def _write(plot: Figure, path: Path, svg: str) -> None:
-    if path.suffix == ".svg":
+    """Writes a figure; ``svg`` is a small SVG of it, which knows the suite's own style alone."""
+    if svg and path.suffix == ".svg":
         path.write_text(svg, encoding="utf-8")
+        return
+    if path.suffix != ".png":
+        plot.savefig(path, metadata={"CreationDate" if path.suffix == ".pdf" else "Date": None})
         return
     plot.set_dpi(DPI)
     canvas = FigureCanvasAgg(plot)
@@ -87,10 +105,14 @@ def _write(plot: Figure, path: Path, svg: str) -> None:
     drawn.save(path)
 
 
-def use_style() -> Any:
-    """Returns a context in which plots look the same whatever the user's settings."""
+def use_style(style: Path | None = None) -> Any:
+    """Returns a context in which plots look the same whatever the user's settings, but for a ``style`` that is given.
+
+    Raises `OSError`.
+    """
     defaults = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"}
-    return mpl.rc_context({**defaults, **STYLE})
+    own = mpl.rc_params_from_file(style, use_default_template=False) if style else {}
+    return mpl.rc_context({**defaults, **STYLE, **own})
 
 
 def _name(group: Group) -> str:

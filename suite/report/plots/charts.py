@@ -60,10 +60,13 @@ def finish(made: Chart, *last: str) -> Chart:
     )
 
 
-def stack_rows(table: Table, rows: Sequence[Row] | None = None) -> Rows:
-    """Returns rows one below the other, by default all supported ones; a heading says what a set of them shares."""
+def stack_rows(table: Table, rows: Sequence[Row] | None = None, named: Sequence[str] = OF_A_HEADING) -> Rows:
+    """Returns rows one below the other, by default all supported ones.
+
+    A heading says which settings of ``named`` a set of them shares.
+    """
     shown = naming.supported(table.group) if rows is None else rows
-    shared = [name for name in OF_A_HEADING if name in naming.varying(naming.among(table, shown))]
+    shared = [name for name in named if name in naming.varying(naming.among(table, shown))]
     places: dict[float, Row] = {}
     headings: dict[float, str] = {}
     y, heading = 0.0, ""

@@ -32,6 +32,7 @@ STYLE = {
     "axes.spines.left": False,
     "axes.axisbelow": True,
     "hatch.linewidth": 0.5,
+    "svg.hashsalt": "suite",  # so that the ids of matplotlib's own SVG are the same each time
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
 }
 

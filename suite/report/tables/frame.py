@@ -13,7 +13,7 @@ from suite.analysis.findings import Findings
 from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.rows.axes import AXES, Base, base
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
-from suite.analysis.rows.metrics import PeakKey, Prices, metrics, peaks, utilisation
+from suite.analysis.rows.metrics import PeakKey, Prices, metrics, peaks, samples_of_epoch, utilisation
 from suite.analysis.rows.wording import figure
 from suite.analysis.statistics.fastest import find_best
 from suite.analysis.statistics.inference import Estimate, quartiles
@@ -59,6 +59,7 @@ class Table:
     ratios: Mapping[RowKey, Estimate] = field(default_factory=dict)
     identities: Mapping[RowKey, Verdict] = field(default_factory=dict)
     scalings: tuple[Scaling, ...] = ()  # of its rows with several devices
+    currency: str = ""  # of its costs
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -115,7 +116,7 @@ def table(
     best_rows = _leaders(group, identities, kinds, margin, known)
     made = Table(
         group, reference, (), margin, copies, find_power(group, reference, row_ratios, copies, margin), best_rows,
-        row_ratios, identities, scaled,
+        row_ratios, identities, scaled, prices.currency,
     )  # fmt: skip
     peak_flops = peaks(group)
     rows = tuple(_cell(made, row, kinds, prices, peak_flops) for row in group.rows)
@@ -151,9 +152,11 @@ def _cell(
     q1, middle, q3 = quartiles(times) if times else (None, None, None)
     kind = next((kind for kind in kinds if any(kind in record.memory for record in ok)), None)
     rate = median(rates) if rates else None
+    cost, samples = prices.of_a_million(rate, measured["energy_j_per_sample"]), samples_of_epoch(row)
     derived = {
         "model_flops_utilisation": utilisation(row, peak_flops),
-        "cost_per_million_samples": prices.of_a_million(rate, measured["energy_j_per_sample"]),
+        "cost_per_million_samples": cost,
+        "cost_per_epoch": cost * samples / 1e6 if cost is not None and samples else None,
     }
     return TimedCell(
         cell=row.cell.id,

@@ -237,7 +237,7 @@ empty. A file in which no launch has a column that ends in `*` may lack that col
 the column `schema`, and in the metadata of the Parquet file as `suite_schema`. It grows when a column is
 removed or changes its meaning, not when one is added.
 
-`python -m suite.compare RUN --output DIR` also writes `launches.parquet`, the same table with typed
+`training-suite compare RUN --output DIR` also writes `launches.parquet`, the same table with typed
 columns. One line loads either file:
 
 ```python
@@ -246,7 +246,7 @@ pandas.read_parquet("launches.parquet")
 ```
 
 The records in journals and saved runs have a JSON Schema:
-[record.schema.json](record.schema.json). The output of `suite.compare --format json`, which has all
+[record.schema.json](record.schema.json). The output of `training-suite compare --format json`, which has all
 ratios, intervals and verdicts, has another one: [comparison.schema.json](comparison.schema.json).
 
 | column | kind | unit | meaning |

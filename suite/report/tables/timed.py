@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
 
 from suite.analysis.rows.blocks import UNSOUND_RELEASE, release_of, unsound, why_untested
 from suite.analysis.rows.groups import Group
-from suite.analysis.rows.wording import DASH, NONE, listing
-from suite.analysis.statistics.inference import LEAST
+from suite.analysis.rows.wording import NONE, listing
 from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
+from suite.analysis.statistics.ratios import least_between
 from suite.analysis.statistics.sequential import is_sequential, launches_needed
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import METRICS, Metric, first_gpu, monitor_metrics, number
@@ -31,18 +31,10 @@ EXPLAIN = ("step_ms_median", "train_of_compute", "break_even_steps", "compile_s"
 
 LAUNCHES = Column("n", lambda cell: made.launch_count(cell.launches_ok, cell.launches))
 
-#: What the legend says besides where there are cells of several devices.
-SEVERAL = (
-    " The best value of a column is that among rows with equally many devices. batch: the samples of each device; "
-    "global batch: those of an update, of all devices. samples/s: of all devices together. communication: the share of "
-    "a step that the exchange of gradients costs, from the same steps without it (95 % interval over launches). "
-    "efficiency: samples/s per device relative to one device with the same batch."
-)
-
 
 def view(table: Table) -> View:
     """Returns the table and its notes as strings, numbered notes last."""
-    notes, second = Notes(), [made.of_metric(each, (MORE,)) for each in shown_metrics(table)]
+    notes, second = Notes(), [of_shown(table, each, MORE) for each in shown_metrics(table)]
     columns = [*_columns(table, notes), *second]
     if table.tested:  # ratio and verdict are seen without scrolling on a narrow screen
         modes = {(row.cell.framework, row.cell.compile) for row in table.group.rows}
@@ -55,7 +47,8 @@ def view(table: Table) -> View:
 
 def title(group: Group) -> str:
     """Returns the title of a table, in one line."""
-    return f"{group.workload}, size {group.size}, {group.data_words}: {group.constant}"
+    size = "" if group.is_of_script else f"size {group.size}, "
+    return f"{group.workload}, {size}{group.data_words}: {group.constant}"
 
 
 def _columns(table: Table, notes: Notes) -> list[Column]:
@@ -124,29 +117,16 @@ def shown_metrics(table: Table) -> list[Metric]:
     return [each for each in monitor_metrics() if each.label and each.name in measured]
 
 
-def legend(tables: Sequence[Table]) -> str:
-    """Returns the explanation of the columns, which goes once below all tables."""
-    shown = {metric.name for table in tables for metric in shown_metrics(table)}
-    metrics = [each for each in METRICS.values() if each.headline or each.name in shown]
-    least, group = launches_needed(row for table in tables for row in table.group.rows), tables[0].group
-    base = f"the same framework and settings with the {SETTING_NAMES.get(group.by, group.by)} named under the table"
-    if group.by == "framework":
-        base = f"{tables[0].baseline} with the same settings (except the compile mode)"
-    elif group.by == "machine":
-        base = "the same cell on the machine named under the table"
-    return (
-        "*, bold: significantly the best of its column among rows of one precision and batch size; ties are "
-        "marked too. n: launches (1/3: 1 of 3 succeeded). "
-        f"ratio: samples/s relative to {base}, within blocks; median (lowest{DASH}highest), or from "
-        f"{least} blocks on the geometric mean with its corrected interval and a verdict. The interval is that of the "
-        "level at which Holm's correction over all comparisons of the run tested this one: 95 % for a single one, "
-        "more for several, so that it excludes 1 where the difference is significant after the correction. faster, "
-        "slower: the whole interval is beyond the margin. equal: it is within the margin. inconclusive: neither. "
-        "identity: largest relative deviation of the fingerprints from the median over the frameworks, or from each "
-        "other if there are two. "
-        + " ".join(f"{each.label}: {each.meaning}." for each in metrics)
-        + (SEVERAL if any(has_several(table.group) for table in tables) else "")
-    )
+def of_shown(table: Table, metric: Metric, *where: str) -> Column:
+    """Returns the column of a metric of a table's second part; that of a cost names the currency."""
+    currency = f" {table.currency}" if metric.unit == "currency" and table.currency else ""
+    return made.of_metric(metric, where, f"{metric.label}{currency}")
+
+
+def costs(table: Table) -> list[Column]:
+    """Returns the column of what an epoch costs, or a million samples; none without a price."""
+    shown = [each for each in shown_metrics(table) if each.unit == "currency"]
+    return [of_shown(table, shown[-1])] if shown else []
 
 
 def foot_lines(table: Table) -> list[str]:
@@ -180,6 +160,8 @@ def _base(table: Table) -> Iterator[str]:
         yield f"{group.data_words}: the speed of the steps is real, the losses and accuracies mean nothing."
     if group.by == "machine":
         yield f"Ratios are to the same cell on {table.baseline or 'a machine that was not recorded'}."
+    elif group.by == "run":
+        yield f"Ratios are to the same cell of run {table.baseline}{_source(table)}."
     elif group.by != "framework":
         same = ", with the same effective batch" if group.by == "accumulate" else ""
         yield f"Ratios are within each framework, to {SETTING_NAMES.get(group.by, group.by)} {table.baseline}{same}."
@@ -192,8 +174,15 @@ def _base(table: Table) -> Iterator[str]:
     if group.across:
         yield (
             "Runs share no blocks. Ratios between runs are ratios of medians; their bounds are the extremes over all "
-            f"pairs of launches. With {LEAST} launches of each or more, Welch's t-test on the logarithms is used."
+            f"pairs of launches. With {least_between(group)} launches of each or more, Welch's t-test on the "
+            "logarithms is used."
         )
+
+
+def _source(table: Table) -> str:
+    """Returns the file of the run that ratios are to."""
+    sources = (each.source for row in table.group.rows if table.base.holds(row) for each in row.launches)
+    return f" ({source})" if (source := next(sources, "")) else ""
 
 
 def _tests(table: Table, launched: str) -> list[str]:
@@ -208,13 +197,17 @@ def _tests(table: Table, launched: str) -> list[str]:
     used = ["Welch's t-test on the logarithms"] if group.across else [each for each in kinds if kinds[each] in there]
     how = " in runs that stop when decided, and in the others a ".join(used)
     tests = {cell.ratio.tests for cell in table.cells if cell.ratio.verdict}
-    corrected = f"the {counts(tests, 'comparison')} of {'the table' if group.across else 'its run'}"
+    corrected = f"the {counts(tests, 'comparison')} of {_family(group)}"
     undecided = ((row, needed) for row in group.rows if (needed := table.ratios[row.key].blocks_to_decide))
     return [
         f"Test: {how}, Holm's correction over {corrected}, margin {table.margin:.1%}, {launched}.",
         _control(table),
         *(f"Undecided: {group.label(row)}. About {needed} launches would decide it." for row, needed in undecided),
     ]
+
+
+def _family(group: Group) -> str:
+    return "both runs" if group.by == "run" else "the table" if group.across else "its run"
 
 
 def _control(table: Table) -> str:

@@ -1,4 +1,4 @@
-"""The answer of a comparison: a few lines, and a shorter one for each of its tables that fits on a card.
+"""The answer of a comparison: a line per workload and setting, all that was found in sentences, and a card per table.
 
 Every line follows from the tests that all outputs show (`suite.analysis.statistics.multiple_testing`). Accuracies are
 tested in their own tables. What was not tested is told as it was measured.
@@ -6,13 +6,14 @@ tested in their own tables. What was not tested is told as it was measured.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from suite.analysis.records.machines import gpus
-from suite.analysis.rows.blocks import flags_of, why_untested
+from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import SETTINGS, Group, Row
 from suite.analysis.statistics.accuracy import AccuracyComparison
 from suite.analysis.statistics.fastest import FastestBySetting
@@ -21,11 +22,13 @@ from suite.analysis.statistics.sequential import launches_needed
 from suite.report.format.names import count, counts, framework, name_value, workload
 from suite.report.format.text import capital
 from suite.report.tables.frame import Table
-from suite.report.text import changes, fastest
+from suite.report.text import changes, fastest, served
 
-#: The most lines of an answer, and the most settings of a table that have a line each.
-LINES_MOST, SETTINGS_MOST = 7, 2
+#: The most words of the lines that are shown before a reader asks for more; figures are not counted.
+WORDS_MOST = 60
+WORD = re.compile(r"(?<![^\s(])[^\W\d]+[^\s\d]*(?=\s|$)")
 INTERVALS = "In parentheses: 95 % intervals, those of ratios corrected for all comparisons of a run"
+DOUBTED = "DO NOT TRUST (a second copy of a cell came out different)"
 RANGES = "; where not tested, the lowest to the highest"
 
 
@@ -45,98 +48,113 @@ class Card:
 
 @dataclass(frozen=True)
 class Answer:
-    """At most `LINES_MOST` lines, a card per table in the order of the tables, and the machine in words.
+    """``lines`` name what was decided in each setting; ``sentences`` say it with all ratios, and what settings change.
 
-    Where allocator and denormal settings were measured, more lines are about them.
+    A card per table is in the order of the tables, and the machine in words.
     """
 
+    lines: tuple[str, ...]
     sentences: tuple[str, ...]
     cards: tuple[Card, ...]
     machine: str
+
+    @property
+    def has_bounds(self) -> bool:
+        return any(sentence.startswith(INTERVALS) for sentence in self.sentences)
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """The lines that a reader sees at once: as many as have `WORDS_MOST` words, and at least one."""
+        words = [len(WORD.findall(line)) for line in self.lines]
+        fitting = [at for at in range(2, len(words) + 1) if sum(words[:at]) <= WORDS_MOST]
+        return self.lines[: max(fitting, default=1)]
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What one table says: its lines and sentences, its card, and ``further`` sentences below those of all tables."""
+
+    lines: Sequence[str]
+    sentences: Sequence[str]
+    card: Card
+    further: Sequence[str] = ()
 
 
 def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) -> Answer:
     """Returns the answer of a comparison, from its tables of timed cells and of cells that train to their end."""
     made = [*map(_timed, tables), *map(_trained, learned)]
     gains = [(workload(each.group), gain) for each in tables if _is_of_frameworks(each) for gain in each.findings.gains]
-    parts = [
-        *(first for first, _, _ in made),
-        *([line] for _, further, _ in made for line in further),
-        *([line] for line in changes.largest([each for each in gains if each[1].axis != "tuning"])),
+    sentences = [
+        *(line for each in made for line in each.sentences),
+        *(line for each in made for line in each.further),
+        *changes.largest([each for each in gains if each[1].axis != "tuning"]),
+        *changes.switches(gains),
+        *_explain_bounds(tables, learned, not all(gain.ratio.verdict for _, gain in gains)),
     ]
-    findings = [*(each.findings for each in tables), *(each.findings for each in learned)]
-    contests = [contest for each in findings for contest in each.contests]
-    tested = any(each.tested for each in tables) or not all(each.is_untested for each in contests)
-    some = any(each.untested for each in contests) or not all(gain.ratio.verdict for _, gain in gains)
-    bounds = INTERVALS + RANGES * some
-    lines = [*_choose(parts, LINES_MOST - tested), *changes.switches(gains)]
     groups = [*(each.group for each in tables), *(each.group for each in learned)]
     rows = [row for group in groups for row in group.rows if row.ok and row.machines]
     return Answer(
-        tuple(map(capital, [*lines, *[bounds] * tested])),
-        tuple(card for _, _, card in made),
+        tuple(capital(line) for each in made for line in each.lines),
+        tuple(map(capital, sentences)),
+        tuple(each.card for each in made),
         "; ".join(dict.fromkeys(map(_machine, rows))),
     )
 
 
-def _choose(parts: Sequence[Sequence[str]], most: int) -> list[str]:
-    """Returns the lines of as many parts as fit, each of them whole, since its last line has its flags."""
-    if sum(map(len, parts)) <= most:
-        return [line for part in parts for line in part]
-    lines: list[str] = []
-    for at, part in enumerate(parts):
-        if len(lines) + len(part) >= most:
-            left = sum(map(len, parts[at:]))
-            return [*lines, f"{left} more lines are left out: see the tables"]
-        lines += part
-    return lines
+def _explain_bounds(tables: Sequence[Table], learned: Sequence[AccuracyComparison], untested: bool) -> list[str]:
+    findings = [*(each.findings for each in tables), *(each.findings for each in learned)]
+    contests = [contest for each in findings for contest in each.contests]
+    if not any(each.tested for each in tables) and all(each.is_untested for each in contests):
+        return []
+    return [INTERVALS + RANGES * (untested or any(each.untested for each in contests))]
 
 
 def _is_of_frameworks(table: Table) -> bool:
     return table.group.by == "framework"
 
 
-def _timed(table: Table) -> tuple[list[str], list[str], Card]:
-    """Returns the lines of a table, those that are told if there is room, and its card."""
+def _timed(table: Table) -> _Told:
     group, each, where = table.group, table.findings, workload(table.group)
     flags, n = _count_flags(group)
     note = f" ({', '.join(f'{flag} {of}/{n}' for flag, of in flags)})" * bool(flags)
     further: list[str] = []
     if _is_of_frameworks(table):
-        lines, verdict = _say_fastest(each.contests, where), fastest.card(each.contests, fastest.CARD - len(note))
-        lines[-1] += _say_absent(group)
-        further = changes.devices(where, table.scalings)
-    elif group.by == "devices" and (lines := changes.devices(where, table.scalings)):
-        verdict = changes.devices_card(table.scalings)
+        lines, sentences = _say_fastest(each.contests, where)
+        lines = served.lines(table, where) or lines
+        absent, verdict = _say_absent(group), fastest.card(each.contests, fastest.CARD - len(note))
+        lines[-1], sentences[-1] = lines[-1] + absent, sentences[-1] + absent
+        further = [*changes.devices(where, table.scalings), *served.sentences(table, where)]
+    elif group.by == "devices" and (sentences := changes.devices(where, table.scalings)):
+        lines, verdict = [*sentences], changes.devices_card(table.scalings)
     else:
-        lines, verdict = changes.along(where, group.by, each.gains), changes.along_card(group.by, each.gains)
+        lines, sentences = changes.along(where, group.by, each.gains)
+        verdict = changes.along_card(group.by, each.gains)
     if reasons := [words for words in dict.fromkeys(row.busy for row in group.rows) if words]:
         verdict = f"the machine was too busy to answer: no winner is named ({'; '.join(reasons)})"
-        lines = [f"{where}: {verdict}"]
-    lines[-1] += "".join(f"; {of} of {n} launches are flagged {flag}" for flag, of in flags) + _say_untested(table)
-    verdicts = [verdict + note, verdict]
+        lines, sentences = [f"{where}: {verdict}"], [f"{where}: {verdict}"]
+    sentences[-1] += "".join(f"; {of} of {n} launches are flagged {flag}" for flag, of in flags) + _say_untested(table)
+    lines, verdicts = [line + note for line in lines], [verdict + note, verdict]
     if not all(control.sound for control in table.controls):
-        lines = [f"DO NOT TRUST (a second copy of a cell came out different): {line}" for line in lines]
+        lines, sentences = ([f"{DOUBTED}: {line}" for line in each] for each in (lines, sentences))
         verdicts = [f"DO NOT TRUST (control differs): {verdict}", "DO NOT TRUST: the control differs"]
-    return lines, further, _card(group, *verdicts)
+    return _Told(lines, sentences, _card(group, *verdicts), further)
 
 
-def _say_fastest(contests: Sequence[FastestBySetting], where: str, unit: str = "launch") -> list[str]:
-    """Returns a line for each setting, or of many settings one that counts them."""
+def _say_fastest(contests: Sequence[FastestBySetting], where: str, unit: str = "launch") -> tuple[list[str], list[str]]:
+    """Returns a line for each setting, and a sentence."""
     if not contests:
-        return [f"{where}: no launch gave a result that can be ranked"]
+        words = f"{where}: no launch gave a result that can be ranked"
+        return [words], [words]
     shown = [each for each in contests if each.rivals] or contests[:1]
     shared = set.intersection(*({*contest.settings} for contest in shown))
-    if len(shown) > SETTINGS_MOST:
-        ratios = [contest.gap(contest.top, name) for contest in shown for name in contest.rivals]
-        start = fastest.label(f"{where}, {len(shown)} settings", ratios, unit)
-        lines = [f"{start}: {fastest.card(contests, 200)}"]
-    else:
-        names = [[name_value(*pair) for pair in each.settings if pair not in shared] for each in shown]
-        lines = [fastest.line(each, ", ".join([where, *of]), unit) for each, of in zip(shown, names, strict=True)]
+    names = [[name_value(*pair) for pair in each.settings if pair not in shared] for each in shown]
+    places = [", ".join([where, *of]) for of in names]
+    lines = [fastest.short(*each) for each in zip(shown, places, strict=True)]
+    sentences = [fastest.line(*each, unit) for each in zip(shown, places, strict=True)]
     unranked = {framework(name): why for each in contests for name, why in each.unranked.items()}
-    lines[-1] += "".join(f"; {name} is not ranked: {why}" for name, why in unranked.items())
-    return lines
+    lines[-1] += "".join(f"; {name} is not ranked" for name in unranked)
+    sentences[-1] += "".join(f"; {name} is not ranked: {why}" for name, why in unranked.items())
+    return lines, sentences
 
 
 def _say_untested(table: Table) -> str:
@@ -161,16 +179,21 @@ def _say_absent(group: Group) -> str:
 
 def _count_flags(group: Group) -> tuple[list[tuple[str, int]], int]:
     """Returns the flags that more than half of the launches have, with their number, and the number of launches."""
-    launches = [flags_of(record) for row in group.rows for record in (*row.ok, *row.set_aside)]
+    launches = [
+        flags
+        for row in group.rows
+        for launch, flags in zip(row.launches, row.flags_of_launches, strict=True)
+        if launch.record.outcome.ok
+    ]
     flags = Counter(flag for each in launches for flag in each)
     return [(flag, n) for flag, n in sorted(flags.items()) if 2 * n > len(launches)], len(launches)
 
 
-def _trained(table: AccuracyComparison) -> tuple[list[str], list[str], Card]:
+def _trained(table: AccuracyComparison) -> _Told:
     each, where = table.findings, workload(table.group)
     rows = [row for row in table.rows if row["accuracy"] is not None]
     flags, n = _count_flags(table.group)
-    speeds = _say_fastest(each.contests, where, "seed")
+    lines, speeds = _say_fastest(each.contests, where, "seed")
     speeds[-1] += "" if _count_launches(table.group) >= LEAST else f"; a test needs {LEAST} seeds"
     speeds[-1] += "".join(f"; {of} of {n} launches are flagged {flag}" for flag, of in flags)
     columns = zip(table.group.rows, table.rows, strict=True)
@@ -178,7 +201,8 @@ def _trained(table: AccuracyComparison) -> tuple[list[str], list[str], Card]:
     further = [*changes.training_time(where, each.gains, same), *speeds]
     short = _accuracy_card(rows, table.baseline)
     contests = fastest.card(each.contests, fastest.CARD - len(short) - 2)
-    return [_say_accuracy(table, rows, where)], further, _card(table.group, f"{short}; {contests}", short)
+    card = _card(table.group, f"{short}; {contests}", short)
+    return _Told([f"{where}: {short}", *lines], [_say_accuracy(table, rows, where)], card, further)
 
 
 def _say_accuracy(table: AccuracyComparison, rows: Sequence[dict[str, Any]], where: str) -> str:

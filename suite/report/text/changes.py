@@ -18,14 +18,14 @@ from suite.analysis.statistics.scaling import WEAK, Point, Scaling
 from suite.plan.cell import REFERENCE_STRATEGY
 from suite.plan.settings.tunings import ARENAS, ARENAS_OF, KEPT, ONE_ARENA
 from suite.report.format.names import SETTING_NAMES, SUBJECTS, WORKLOADS, framework, name_value, strategy
-from suite.report.text.fastest import CARD, bounded, label, state
+from suite.report.text.fastest import CARD, bounded, decided, label, state
 
 #: What a reader adds to a training of his own.
 SHELL = " ".join(f"{name}={value}" for name, value in {**KEPT, ARENAS: ONE_ARENA}.items())
 OTHERWISE = listing([f"{value} for {framework(name)}'s {WORKLOADS[of]}" for (name, of), value in ARENAS_OF.items()])
 TURN_ON = (
-    f"To have the allocator and denormal settings in a script of your own, start it as `{SHELL} python train.py` "
-    f"({ARENAS}={OTHERWISE}), and in PyTorch call `torch.set_flush_denormal(True)` first"
+    f"To have the allocator and denormal settings in a script of your own, start it as {SHELL} python train.py "
+    f"({ARENAS}={OTHERWISE}), and in PyTorch call torch.set_flush_denormal(True) first"
 )
 
 #: A gain, and the workload of its table in words.
@@ -56,14 +56,22 @@ def largest(gains: Sequence[Gain]) -> list[str]:
     return [*lines, f"largest loss: {_line(*worst, gains)}"] if is_larger or not faster else lines
 
 
-def along(where: str, by: str, gains: Sequence[Speedup]) -> list[str]:
-    """Returns what a table along an axis shows: the changes that make the largest difference in some framework."""
-    axis = SETTING_NAMES.get(by, by)
+def along(where: str, by: str, gains: Sequence[Speedup]) -> tuple[list[str], list[str]]:
+    """Returns what a table along an axis shows: the changes that make the largest difference in some framework.
+
+    These are lines with what was decided, and sentences with all ratios.
+    """
+    axis, told = SETTING_NAMES.get(by, by), ""
     if not gains:
-        return [f"{where}: no two cells differ in nothing but the {axis}"]
+        told = f"{where}: no two cells differ in nothing but the {axis}"
+    elif not (largest := _differences(gains)):
+        told = f"{where}: no other {axis} makes a decided difference"
+    if told:
+        return [told], [told]
     every = [(where, gain) for gain in gains]
-    lines = [_line(where, gain, every) for gain in _differences(gains).values()]
-    return [*dict.fromkeys(lines)] or [f"{where}: no other {axis} makes a decided difference"]
+    forms = ([_line(where, gain, every, short=short) for gain in largest.values()] for short in (True, False))
+    lines, sentences = ([*dict.fromkeys(each)] for each in forms)
+    return lines, sentences
 
 
 def along_card(by: str, gains: Sequence[Speedup]) -> str:
@@ -175,12 +183,14 @@ def _choose_points(scalings: Sequence[Scaling]) -> list[tuple[Scaling, Point]]:
     ]
 
 
-def _line(where: str, gain: Speedup, gains: Sequence[Gain], unit: str = "launch") -> str:
-    """Returns the line of a change, with the same change in each other framework."""
+def _line(where: str, gain: Speedup, gains: Sequence[Gain], unit: str = "launch", short: bool = False) -> str:
+    """Returns the line of a change, with the same change in each other framework; ``short`` with decided ratios."""
     own = [each for of, each in gains if of == where]
     alike = _alike(gain, own)
     value, before = gain.values
     change = f"{where}{_among(gain, own)}, {name_value(gain.axis, value)} instead of {before}"
+    if short:
+        return f"{change}: {decided([(framework(each.framework), each.ratio) for each in alike])}"
     tested = any(each.ratio.verdict for each in alike)
     ratios = [f"{framework(each.framework)} {bounded(each.ratio, note=state(each.ratio) * tested)}" for each in alike]
     return f"{label(change, [each.ratio for each in alike], unit)}: {', '.join(ratios)}"

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from suite.analysis.rows.wording import DASH, listing
 from suite.analysis.statistics.fastest import ALIKE, EQUAL, PARTLY, FastestBySetting
-from suite.analysis.statistics.inference import CLOSE, CLOSE_TO_ONE, Estimate
+from suite.analysis.statistics.inference import CLOSE, CLOSE_TO_ONE, INCONCLUSIVE, Estimate
 from suite.plan.cell import FRAMEWORKS
 from suite.report.format.names import counts, framework, frameworks, strategy
 
+#: Verdicts that say something.
+DECIDED = ("faster", "slower", "equal")
+#: What is said of leaders of whom none is decidedly ahead, in a sentence and in a line.
+YET, UNDECIDED = "(not decided yet)", "(undecided)"
 #: The length of a card's line.
 CARD = 80
 
@@ -31,6 +36,31 @@ def line(contest: FastestBySetting, where: str, unit: str = "launch") -> str:
     return f"{label(where, [contest.gap(*pair) for pair in pairs], unit)}: {head(contest, unit)}: {subject}{ratios}"
 
 
+def short(contest: FastestBySetting, where: str) -> str:
+    """Returns the finding alone, with the ratios to those that are decidedly behind, or behind without a test."""
+    if not contest.rivals:
+        return f"{where}: {framework(contest.top)} alone"
+    if not (contest.is_untested or contest.behind or contest.decided_pairs or contest.tie in (EQUAL, ALIKE)):
+        return f"{where}: no difference decided"
+    of = contest.rivals if contest.is_untested else contest.behind
+    ratios = [_bare(contest, contest.top, name) for name in of]
+    ratios += [f"{_name(contest, pair[0])} {_bare(contest, *pair)}" for pair in contest.decided_pairs]
+    first = f"{where}: {head(contest).replace(YET, UNDECIDED)}"
+    return f"{first}{': ' * bool(ratios)}{', '.join(ratios)}{_apart(contest)}"
+
+
+def _bare(contest: FastestBySetting, name: str, other: str) -> str:
+    gap = contest.gap(name, other)
+    ratio = replace(gap, low=None, high=None) if contest.is_untested else gap
+    return bounded(ratio, _name(contest, other), mark=DASH)
+
+
+def _apart(contest: FastestBySetting) -> str:
+    """Returns that nothing was tested, with the number of blocks; else nothing."""
+    blocks = min(contest.gap(contest.top, name).blocks for name in contest.rivals)
+    return f" (n = {blocks}, not tested)" * contest.is_untested
+
+
 def head(contest: FastestBySetting, unit: str = "launch", plain: bool = False) -> str:
     """Returns the finding, such as ``PyTorch is fastest``; ``plain`` without modes, strategies and releases."""
     names = [framework(name) if plain else _name(contest, name) for name in _in_order(contest.leaders)]
@@ -42,7 +72,7 @@ def head(contest: FastestBySetting, unit: str = "launch", plain: bool = False) -
         return "no framework is decidedly fastest"
     if contest.tie in (EQUAL, ALIKE):
         return f"{listing(names)} {'are equally fast' if contest.tie == EQUAL else 'cannot be told apart'}"
-    return f"{listing(names, 'or')} (not decided yet)"
+    return f"{listing(names, 'or')} {YET}"
 
 
 def card(contests: Sequence[FastestBySetting], most: int = CARD) -> str:
@@ -99,12 +129,24 @@ def label(where: str, ratios: Sequence[Estimate], unit: str) -> str:
     return f"{where} ({counts(known, unit)}{untested})"
 
 
-def bounded(ratio: Estimate, other: str = "", note: str = "") -> str:
+def decided(ratios: Sequence[tuple[str, Estimate]]) -> str:
+    """Returns the ratios that were decided, each after its name, then which were not; without any test, all ratios."""
+    if not any(ratio.verdict for _, ratio in ratios):
+        values = (f"{name} {bounded(replace(ratio, low=None, high=None))}" for name, ratio in ratios)
+        return f"{', '.join(values)} (n = {min(ratio.blocks for _, ratio in ratios)}, not tested)"
+    parts = [", ".join(f"{name} {bounded(each, mark=DASH)}" for name, each in ratios if each.verdict in DECIDED)]
+    for words, verdict in (("no difference decided", INCONCLUSIVE), ("not tested", "")):
+        names = [name for name, ratio in ratios if ratio.verdict == verdict]
+        parts.append(f"{words} for {listing(names)}" if len(names) < len(ratios) and names else words * bool(names))
+    return "; ".join(filter(None, parts))
+
+
+def bounded(ratio: Estimate, other: str = "", note: str = "", mark: str = " to ") -> str:
     """Returns a ratio with its bounds, such as ``2.0x TensorFlow (1.79 to 2.24)``."""
     if not ratio.value:
         return f"no ratio to {other}"
     low, high = ratio.low or 0.0, ratio.high or 0.0
-    inside = ", ".join(filter(None, [span([low, high]) if low != high else "", note]))
+    inside = ", ".join(filter(None, [span([low, high], mark) if low != high else "", note]))
     return f"{span([ratio.value])}x{f' {other}' * bool(other)}{f' ({inside})' * bool(inside)}"
 
 

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from framework_training_suite import PROGRAM
 from suite.analysis.rows.runs import Count
 from suite.plan.matrix import MATRICES
 from suite.plan.measuring import SEQUENTIAL
@@ -14,7 +15,7 @@ from suite.plan.sweeps.sweep import AXES
 from suite.record.text import clean
 from workloads.registry import PREFIX
 
-#: Options of ``pytest suite`` by the setting that a run records, with the values that need no option.
+#: Options of ``training-suite run`` by the setting that a run records, with the values that need no option.
 OPTIONS = {
     "launches": ("--launches", (None,)),
     "seed": ("--seed", (None, 0)),
@@ -64,13 +65,7 @@ def _sentence(count: Count, spell: Callable[[str], str]) -> str:
 def command(run: str, settings: Mapping[str, Any], workloads: Iterable[str] = ()) -> str:
     """Returns the command that continues the run with its own settings, for launches of these workloads."""
     typed = settings.get("typed")
-    words = [
-        "python",
-        "-m",
-        "pytest",
-        "suite",
-        *(_options_typed(typed) if isinstance(typed, dict) else _older(settings)),
-    ]
+    words = [PROGRAM, "run", *(_options_typed(typed) if isinstance(typed, dict) else _older(settings))]
     for name, (option, usual) in OPTIONS.items():
         value = settings.get(name)
         fixed = name != "launches" or settings.get("design") != SEQUENTIAL
@@ -79,7 +74,7 @@ def command(run: str, settings: Mapping[str, Any], workloads: Iterable[str] = ()
     limit = settings.get("memory_limit")
     if isinstance(limit, (int, float)):
         words += ["--memory-limit", _number(limit / 2**30)]
-    return shlex.join([*words, *name_workloads(workloads), f"--resume={run}", "--benchmark-save"])
+    return shlex.join([*words, *name_workloads(workloads), f"--resume={run}"])
 
 
 def name_workloads(workloads: Iterable[str]) -> list[str]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from shlex import join
 
+from framework_training_suite import PROGRAM
 from suite.analysis.rows.wording import NONE, listing
 from suite.analysis.search.effects import Effect, effects
 from suite.analysis.search.significance import LEVEL
@@ -140,8 +141,8 @@ def depends(effect: Effect) -> str:
 
 
 def command(cell: Cell, target: float | None = None, launches: int = 6) -> str:
-    """The command that measures this cell as `pytest suite` does, or trains it to the end."""
-    words = ["pytest", "suite", "--benchmark-save"]
+    """The command that measures this cell as `training-suite run` does, or trains it to the end."""
+    words = [PROGRAM, "run"]
     folder = folder_of(cell.workload)
     words += ["--workloads", folder] if folder else []
     words += ["--matrix", RECIPE_MATRICES[cell.recipe]] if cell.recipe else []

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from framework_training_suite import PROGRAM
 from suite.analysis.bottlenecks.causes import AGREES, NAMED, UNKNOWN, Cause, Causes
-from suite.analysis.findings import ExplainedPair
+from suite.analysis.findings import EXPLAINED, ExplainedPair
 from suite.analysis.rows.blocks import flags_of
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row
 from suite.analysis.rows.wording import figure, fill, listing, middle
@@ -20,7 +21,7 @@ from suite.report.tables.frame import Table
 from suite.report.text.missing import name_workloads
 
 #: The way to a profile, where there is none.
-PROFILE_COMMAND = "pytest suite --profile --benchmark-save"
+PROFILE_COMMAND = f"{PROGRAM} run --profile"
 
 #: Calls that differ by this factor are told.
 CALLS_FACTOR = 3.0
@@ -37,16 +38,14 @@ class PairExplanation:
     lines: Sequence[str]
 
 
-def explain_sides(
-    table: Table, verdicts: Container[str] | None = None
-) -> list[tuple[PairExplanation, list[PairExplanation]]]:
+def explain_sides(table: Table) -> list[tuple[PairExplanation, list[PairExplanation]]]:
     """Returns what explains each two sides once, where they differ most, and beside it that of their other settings.
 
-    With ``verdicts``, only pairs with these are told.
+    Differences that were tested and not decided are left out.
     """
     sides: dict[frozenset[str], list[tuple[ExplainedPair, PairExplanation]]] = {}
     for pair, told in explain_pairs(table):
-        if verdicts is None or pair.ratio.verdict in verdicts:
+        if pair.ratio.verdict in EXPLAINED:
             sides.setdefault(frozenset(_sides(table, pair)), []).append((pair, told))
     found = []
     for each in sides.values():

@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from importlib import metadata, util
 from pathlib import Path
 
-from framework_training_suite import typed
 from suite.catalog.devices import has_gpu
 from suite.catalog.frameworks import FRAMEWORKS
 
@@ -99,8 +98,7 @@ def find_build(framework: str) -> tuple[str, bool]:
 def _no_gpu() -> str:
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1"):
         return "CUDA_VISIBLE_DEVICES hides all GPUs: unset it, or measure with --device cpu"
-    doctor = typed("python -m suite.doctor")
-    return f"this machine has no NVIDIA GPU that can be used; see `{doctor}`, or measure with --device cpu"
+    return "this machine has no NVIDIA GPU that can be used; see `training-suite doctor`, or measure with --device cpu"
 
 
 def _build_in(framework: str, python: str) -> tuple[str, bool, str]:

@@ -26,7 +26,7 @@ from typing import Any
 
 import psutil
 
-from framework_training_suite import CommandError, has, typed
+from framework_training_suite import CommandError, has
 from suite.catalog.devices import has_gpu
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.monitor.sampler import Monitor
@@ -68,7 +68,7 @@ def interpreter(framework: str, release: str = "", device: str = "auto") -> str:
     name = interpreter_variable(framework, release)
     setting = os.environ.get(name)
     if not setting and release:
-        build = typed(f"python -m suite.releases {framework} --build {release}")
+        build = f"training-suite releases {framework} --build {release}"
         raise LaunchError(f"{name}, the Python with {framework} {release}, is not set; `{build}` makes one")
     if not setting:
         made = tox_environment(framework, device)

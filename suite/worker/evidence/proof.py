@@ -1,4 +1,4 @@
-"""What one framework computes of a workload in float64 on the CPU, for `python -m suite.prove`.
+"""What one framework computes of a workload in float64 on the CPU, for `training-suite prove`.
 
 Started by `suite.session.launches.launch.ask`. It reads weights and batches from a file, and writes every number that
 the comparison needs to another: logits, loss, gradients, the inputs and outputs of every layer that has weights, three

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workloads.data.dataset import Array
-from workloads.spec import FROZEN, Adagrad, Adam, Lamb, Lars, Optimizer, RmsProp
+from workloads.spec import FROZEN, Adagrad, Adam, AdamW, Lamb, Lars, Optimizer, RmsProp
 
 
 class Formula:
@@ -53,9 +53,11 @@ class Formula:
     def _move(self, name: str, weights: Array, gradient: Array) -> Array:
         optimizer: Any = self.optimizer
         decay = self.decays.get(name, optimizer.decay_of(weights.shape))
-        if isinstance(optimizer, Adam | Lamb):
+        if isinstance(optimizer, AdamW | Lamb):
             return self._adam(name, weights, gradient, decay)
         move = gradient + decay * weights
+        if isinstance(optimizer, Adam):
+            return self._adam(name, weights, move, 0.0)
         if isinstance(optimizer, RmsProp | Adagrad):
             kept, new = (optimizer.rho, 1 - optimizer.rho) if isinstance(optimizer, RmsProp) else (1.0, 1.0)
             self._squares[name] = kept * self._squares[name] + new * move**2

@@ -125,7 +125,7 @@ def check_release(cell: Cell) -> dict[str, Any]:
     if cell.release and not _is_same(cell, "release", version):
         raise NotAppliedError(
             f"asked for {cell.framework} {cell.release}, but {version} is installed there; build it anew: "
-            f"python -m suite.releases {cell.framework} --remove {cell.release}"
+            f"training-suite releases {cell.framework} --remove {cell.release}"
         )
     return {"release": version} if cell.release else {}
 

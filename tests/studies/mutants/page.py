@@ -22,13 +22,13 @@ HEAD = """\
 
 Each difference is of a kind that has spoiled published comparisons. It is planted in one framework, in a launch that is
 rehearsed in one process with the worker's own steps (size small, batch 16, synthetic data), and compared with unchanged
-launches of the other two, as by `suite.compare`.
+launches of the other two, as by `training-suite compare`.
 
 A part of the [evidence](identity.md) *notices* it if the verdict is `differs` although all other evidence is that of an
 unchanged launch. *refused*: the launch fails, because its probes find another precision or network. *last* is the
 replay and the batches at random positions, *scored* the accuracy.
 
-Written by `python -m tests.studies.mutants --write docs/mutants.md`; `tests/studies/mutants/` has each one.
+Written by `python -m tests.studies.mutants --write docs/lab/mutants.md`; `tests/studies/mutants/` has each one.
 """
 
 

@@ -60,7 +60,11 @@ def hero(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) ->
 
 def throughputs(table: Table) -> Panel:
     """Returns bars of throughput with each row's ratio to the baseline and its verdict."""
-    rows = charts.stack_rows(table, choose_rows(table))
+    shared = [name for name in SET if name != table.group.by]
+    sets: dict[str, list[Row]] = {}
+    for row in choose_rows(table):
+        sets.setdefault(naming.values_of(row, shared), []).append(row)
+    rows = charts.stack_rows(table, [row for each in sets.values() for row in each], shared)
     cells = {row.key: each for row, each in zip(table.group.rows, table.cells, strict=True)}
     group = naming.among(table, rows.places.values())
     return replace(

@@ -20,6 +20,7 @@ from suite.catalog.settings import LAYOUTS
 from suite.worker.evidence.layers import once, part
 from suite.worker.frameworks import find_kernel
 from suite.worker.frameworks.jax.device import allocator, graphs_switched_off, takes, threads, without_trials
+from suite.worker.frameworks.jax.optimizer import zero_frozen
 from suite.worker.frameworks.jax.training import COMPILE_MODES, COMPILER_OPTIONS
 from workloads.data.dataset import Array
 from workloads.defaults.jax import SWITCH, join, turn_off
@@ -161,7 +162,7 @@ def explain_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
     if not isinstance(training.explained, jax.stages.Compiled):  # ahead, as a second call would compile once more
         training.explained = training.explained.lower(training.state, *batch).compile(compiler_options=COMPILER_OPTIONS)
     training.state, loss, gradients = training.explained(training.state, *batch)
-    return float(loss), training.module.export_weights(training.model, gradients)
+    return float(loss), training.module.export_weights(training.model, zero_frozen(gradients, training.decays))
 
 
 def updates(training: Any) -> int | None:

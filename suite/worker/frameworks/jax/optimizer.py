@@ -86,7 +86,9 @@ def _rule(config: Optimizer, decays: Any, learning_rate: Any) -> optax.GradientT
     if isinstance(config, Adagrad):
         return optax.chain(decayed, _adagrad(config), rated)
     adam = optax.scale_by_adam(b1=config.beta1, b2=config.beta2, eps=config.epsilon)
-    return optax.chain(adam, decayed, rated) if isinstance(config, AdamW) else optax.chain(adam, rated)
+    if isinstance(config, AdamW):
+        return optax.chain(adam, decayed, rated)
+    return optax.chain(adam, rated) if config.l2 is None else optax.chain(decayed, adam, rated)
 
 
 def _adagrad(config: Adagrad) -> optax.GradientTransformation:

@@ -118,8 +118,11 @@ def statistics(training: Any) -> dict[str, dict[str, Array]]:
 
 
 def _layers(model: keras.Model) -> dict[str, keras.layers.Layer]:
-    layers = enumerate(model._flatten_layers(include_self=False))
-    return {f"{layer.name}#{number}": layer for number, layer in layers}
+    """All layers by their paths; one that reads both ways is one, as its own backward layer gives turned states."""
+    layers = list(model._flatten_layers(include_self=False))
+    both = [layer for layer in layers if isinstance(layer, keras.layers.Bidirectional)]
+    within = {id(inner) for layer in both for inner in layer._flatten_layers(include_self=False)}
+    return {f"{layer.name}#{number}": layer for number, layer in enumerate(layers) if id(layer) not in within}
 
 
 def _array(tensor: Any) -> Array | None:

@@ -110,7 +110,6 @@ class Adam(Rated):
     slots = ("mean", "square")
 
     def move(self, variable: keras.Variable, gradient: tf.Tensor, decay: float, *kept: keras.Variable) -> None:
-        del decay  # there is none
         dtype, (mean, square) = gradient.dtype, kept
         step = tf.cast(self.iterations + 1, dtype)
         beta1, beta2 = (tf.constant(beta, dtype) for beta in (self.spec.beta1, self.spec.beta2))
@@ -125,7 +124,7 @@ class Adam(Rated):
             beta1=beta1,
             beta2=beta2,
             epsilon=self.spec.epsilon * tf.sqrt(1 - beta2_power),  # the kernel adds it before the bias correction
-            grad=gradient,
+            grad=gradient + decay * tf.convert_to_tensor(variable) if decay else gradient,
         )
 
 
@@ -133,7 +132,7 @@ class AdamW(Adam):
     def move(self, variable: keras.Variable, gradient: tf.Tensor, decay: float, *kept: keras.Variable) -> None:
         if decay:
             variable.assign_sub(self.rate_now(gradient.dtype) * decay * tf.convert_to_tensor(variable))
-        super().move(variable, gradient, decay, *kept)
+        super().move(variable, gradient, 0.0, *kept)
 
 
 class RmsProp(Rated):

@@ -33,10 +33,12 @@ class Model(nn.Module):
         embedding = nn.Embed(WORDS, WIDTH, name="words", **types)
         x = embedding(words)
         state = nn.RMSNorm(1e-6, name="norm", **types)(GRU(WIDTH, name="gru", **types)(x)[:, -1])
-        forward = LSTM(WIDTH // 2, name="forward_lstm", **types)(x)[:, -1]
-        backward = LSTM(WIDTH // 2, reverse=True, name="backward_lstm", **types)(x)[:, 0]
+        for number in range(2):
+            forward = LSTM(WIDTH // 2, name=f"forward_lstm_{number}", **types)(x)
+            backward = LSTM(WIDTH // 2, reverse=True, name=f"backward_lstm_{number}", **types)(x)
+            x = jnp.concatenate([forward, backward], 2)
         bag = nn.Embed(WORDS, BAG, name="bag", **types)(words).mean(1)
-        features = jnp.concatenate([state, forward, backward, bag, numbers.astype(x.dtype)], 1)
+        features = jnp.concatenate([state, forward[:, -1], backward[:, 0], bag, numbers.astype(x.dtype)], 1)
         head, value = nn.Dense(CLASSES, name="head", **types)(features), nn.Dense(1, name="value", **types)(features)
         return head, embedding.attend(state), value
 

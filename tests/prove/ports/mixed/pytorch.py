@@ -18,7 +18,7 @@ class Model(nn.Module):
         self.words = nn.Embedding(WORDS, WIDTH, dtype=dtype)
         self.bag = nn.EmbeddingBag(WORDS, BAG, mode="mean", dtype=dtype)
         self.gru = nn.GRU(WIDTH, WIDTH, **options)
-        self.lstm = nn.LSTM(WIDTH, WIDTH // 2, bidirectional=True, **options)
+        self.lstm = nn.LSTM(WIDTH, WIDTH // 2, 2, bidirectional=True, **options)
         self.norm = nn.RMSNorm(WIDTH, 1e-6, dtype=dtype)
         self.head = nn.Linear(features, CLASSES, dtype=dtype)
         self.value = nn.Linear(features, 1, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Words and numbers to a class, a word and a number: an embedding that is used twice, a frozen bag, a GRU, an LSTM."""
+"""Words and numbers to a class, a word and a number: an embedding that is used twice, a frozen bag, a GRU, LSTMs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Spec(WorkloadSpec):
         w, features = WIDTH, 2 * WIDTH + BAG + NUMBERS
         recurrent = [Tensor("gru/kernel", (w, 3 * w), 0.4), Tensor("gru/recurrent", (w, 3 * w), 0.4)]
         recurrent.append(Tensor("gru/bias", (2, 3 * w), 0.2, decay=0.0))
-        for name in ("forward_lstm", "backward_lstm"):
+        for name in ("forward_lstm_0", "backward_lstm_0", "forward_lstm_1", "backward_lstm_1"):
             recurrent += [Tensor(f"{name}/kernel", (w, 2 * w), 0.4), Tensor(f"{name}/recurrent", (w // 2, 2 * w), 0.4)]
             recurrent.append(Tensor(f"{name}/bias", (2 * w,), 0.2))
         return (

@@ -29,7 +29,10 @@ def build(spec, numbers, dropout=True, device="cpu", kernel="auto"):
     x = embedding(words)
     state = layers.GRU(WIDTH, name="gru", dtype=dtype)(x)
     state = layers.RMSNormalization(epsilon=1e-6, name="norm", dtype=dtype)(state)
-    both = layers.Bidirectional(layers.LSTM(WIDTH // 2, name="lstm", dtype=dtype), name="both", dtype=dtype)(x)
+    both = x
+    for number, lasting in enumerate((True, False)):
+        lstm = layers.LSTM(WIDTH // 2, return_sequences=lasting, name=f"lstm_{number}", dtype=dtype)
+        both = layers.Bidirectional(lstm, name=f"both_{number}", dtype=dtype)(both)
     bag = layers.Embedding(WORDS, BAG, name="bag", dtype=dtype)(words)
     bag = layers.GlobalAveragePooling1D(dtype=dtype)(bag)
     features = layers.Concatenate(dtype=dtype)([state, both, bag, values])

@@ -1,0 +1,1 @@
+"""Lists the stored runs: ``training-suite list``."""

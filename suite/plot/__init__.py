@@ -1,0 +1,1 @@
+"""Draws one plot of a run: ``training-suite plot RUN KIND``."""

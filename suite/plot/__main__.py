@@ -1,0 +1,65 @@
+"""Draws one plot of a run by its name: ``training-suite plot RUN KIND``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from framework_training_suite import CommandError
+from suite.analysis.options import STORAGE_FOLDER, STYLE
+from suite.catalog.suggest import unknown
+from suite.plan.cell import FRAMEWORKS
+from suite.plan.command.common import command, option
+
+EPILOG = """\
+examples:
+  training-suite plot 0003                                   which plots there are of this run
+  training-suite plot 0003 throughput                        throughput.png here
+  training-suite plot 0003 throughput --output figure.pdf    as PDF or SVG, for a paper
+
+Of several workloads each has a file of its own, with its name at the end. `training-suite compare RUN --output DIR`
+draws all plots.
+
+exit status: 0; 2 for wrong usage, or where the run has no such plot; 130 if interrupted
+"""
+
+
+@command(
+    "suite.plot", __doc__, EPILOG,
+    option("run", metavar="RUN", help="a file, a folder, or the number or name of a saved run"),
+    option("kind", metavar="KIND", nargs="?", help="the plot; without it, those that there are of this run"),
+    option("--output", type=Path, metavar="FILE", help="where to draw it (default: KIND.png)"),
+    STYLE, STORAGE_FOLDER,
+)  # fmt: skip
+def main(options: argparse.Namespace) -> int:
+    """Draw the plot, or list the plots."""
+    from suite.analysis.records.load import find, load
+    from suite.analysis.rows.groups import group
+    from suite.analysis.statistics.accuracy import compare_accuracies, trains_to_the_end
+    from suite.report.plots import SUFFIXES, find_charts, save
+    from suite.report.tables.frame import table
+
+    place: Path = options.output or Path(f"{options.kind}.png")
+    if place.suffix not in SUFFIXES:
+        raise CommandError(f"--output {place}: write a name that ends with one of: {', '.join(SUFFIXES)}")
+    groups = group(load(find([options.run], options.storage)[0]).launches)
+    tables = [table(each) for each in groups if not trains_to_the_end(each)]
+    learned = [compare_accuracies(each, FRAMEWORKS[0]) for each in groups if trains_to_the_end(each)]
+    drawn = list(find_charts(tables, learned))
+    kinds = {kind.name: kind.words for kind, _, _ in drawn}
+    if options.kind is None:
+        print("\n".join(f"{name:20} {words}" for name, words in kinds.items()))
+        return 0
+    if options.kind not in kinds:
+        raise CommandError(unknown("plot", options.kind, kinds))
+    chosen = [(name, chart) for kind, name, chart in drawn if kind.name == options.kind]
+    for name, chart in chosen:
+        file = place if len(chosen) == 1 else place.with_stem(f"{place.stem}-{name}")
+        save(chart, file, options.style)
+        print(file)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""The legend of timed cells, which goes once below all tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from suite.analysis.rows.axes import BETWEEN_RUNS
+from suite.analysis.rows.wording import DASH
+from suite.analysis.statistics.sequential import launches_needed
+from suite.catalog.metrics import METRICS
+from suite.report.format.names import SETTING_NAMES
+from suite.report.tables.columns import has_several
+from suite.report.tables.frame import Table
+from suite.report.tables.timed import shown_metrics
+
+#: What the legend says besides where there are cells of several devices.
+SEVERAL = (
+    " The best value of a column is that among rows with equally many devices. batch: the samples of each device; "
+    "global batch: those of an update, of all devices. samples/s: of all devices together. communication: the share of "
+    "a step that the exchange of gradients costs, from the same steps without it (95 % interval over launches). "
+    "efficiency: samples/s per device relative to one device with the same batch."
+)
+
+
+def legend(tables: Sequence[Table]) -> str:
+    """Returns the explanation of the columns, which goes once below all tables."""
+    shown = {metric.name for table in tables for metric in shown_metrics(table)}
+    metrics = [each for each in METRICS.values() if each.headline or each.name in shown]
+    least, group = launches_needed(row for table in tables for row in table.group.rows), tables[0].group
+    base = f"the same framework and settings with the {SETTING_NAMES.get(group.by, group.by)} named under the table"
+    if group.by == "framework":
+        base = f"{tables[0].baseline} with the same settings (except the compile mode)"
+    elif group.by in BETWEEN_RUNS:
+        base = f"the same cell {'in' if group.by == 'run' else 'on'} the {group.by} named under the table"
+    return (
+        "*, bold: significantly the best of its column among rows of one precision and batch size; ties are "
+        "marked too. n: launches (1/3: 1 of 3 succeeded). "
+        f"ratio: samples/s relative to {base}, within blocks; median (lowest{DASH}highest), or from "
+        f"{least} blocks on the geometric mean with its corrected interval and a verdict. The interval is that of the "
+        "level at which Holm's correction over all comparisons of the run tested this one: 95 % for a single one, "
+        "more for several, so that it excludes 1 where the difference is significant after the correction. faster, "
+        "slower: the whole interval is beyond the margin. equal: it is within the margin. inconclusive: neither. "
+        "identity: largest relative deviation of the fingerprints from the median over the frameworks, or from each "
+        "other if there are two. "
+        + " ".join(f"{each.label}: {each.meaning}." for each in metrics)
+        + (SEVERAL if any(has_several(table.group) for table in tables) else "")
+    )

@@ -1,0 +1,63 @@
+"""How the trained models of a table answer requests: the lines of an answer, from the tests of the table of inference.
+
+``Small GPT, inference against PyTorch: TensorFlow 0.43x, JAX 0.66x``
+"""
+
+from __future__ import annotations
+
+from suite.analysis.rows.groups import SETTINGS
+from suite.analysis.rows.wording import DASH
+from suite.analysis.statistics.inference import Estimate
+from suite.analysis.statistics.serving import COMPARED
+from suite.catalog.settings import OF_A_FRAMEWORK
+from suite.report.format.names import framework, name_value
+from suite.report.tables.frame import Table
+from suite.report.text.fastest import CARD, DECIDED, bounded, decided, label, span, state
+
+#: What a ratio is of.
+OF = dict(zip(COMPARED, ("inference", "requests"), strict=True))
+FIRST = next(iter(COMPARED))
+
+#: The ratios of one setting, each after its framework, and the setting in words.
+Ratios = tuple[str, list[tuple[str, Estimate]]]
+
+
+def lines(table: Table, where: str) -> list[str]:
+    """Returns a line for each setting, of throughput, with what was decided; none without inference."""
+    return [f"{place}: {decided(ratios)}" for place, ratios in _find(table, where, FIRST)]
+
+
+def sentences(table: Table, where: str) -> list[str]:
+    """Returns a sentence for each setting, of throughput and of requests, with all ratios."""
+    return [
+        f"{label(place, [ratio for _, ratio in ratios], 'launch')}: "
+        + ", ".join(f"{name} {bounded(ratio, note=state(ratio) * bool(ratio.verdict))}" for name, ratio in ratios)
+        for figure in COMPARED
+        for place, ratios in _find(table, where, figure)
+    ]
+
+
+def card(table: Table) -> str:
+    """Returns the ratios of throughput over all settings, in a line for an index."""
+    values: dict[str, list[Estimate]] = {}
+    for _, ratios in _find(table, "", FIRST):
+        for name, ratio in ratios:
+            values.setdefault(name, []).append(ratio)
+    parts = [f"{name} {span([ratio.value or 0.0 for ratio in held], DASH)}x" for name, held in values.items()]
+    tested = all(ratio.verdict in DECIDED for held in values.values() for ratio in held)
+    words = f"{', '.join(parts)} {framework(table.baseline)}{'' if tested else ' (partly decided)'}"
+    return words[:CARD] if parts else "nothing to compare"
+
+
+def _find(table: Table, where: str, figure: str) -> list[Ratios]:
+    """Returns the ratios of a figure to the baseline in each setting."""
+    names = [name for name in table.group.varying if name not in OF_A_FRAMEWORK]
+    found: dict[tuple[str, ...], list[tuple[str, Estimate]]] = {}
+    for row in table.group.rows:
+        served = table.findings.servings.get(row.key)
+        if served and (ratio := served.ratios.get(figure)) and ratio.value and not table.base.holds(row):
+            setting = tuple(name_value(name, SETTINGS[name](row)) for name in names)
+            found.setdefault(setting, []).append((framework(row.cell.framework), ratio))
+    shared = set.intersection(*map(set, found)) if found else set()
+    what = f"{where}, {OF[figure]} against {framework(table.baseline)}"
+    return [(", ".join([what, *(each for each in key if each not in shared)]), ratios) for key, ratios in found.items()]

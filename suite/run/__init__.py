@@ -1,0 +1,1 @@
+"""Measures, and saves the run: ``training-suite run``."""

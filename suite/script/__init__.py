@@ -1,0 +1,1 @@
+"""The command that measures a reader's own training script."""

@@ -1,0 +1,179 @@
+"""What is launched of a script: its command, and variants that differ in arguments, environment or interpreter."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+import shutil
+from argparse import Namespace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+
+from framework_training_suite import CommandError
+from suite.catalog.settings import SCRIPT
+from suite.catalog.suggest import unknown
+from suite.plan.settings.tunings import ARENAS, HUGE_PAGES, KEPT, ONE_ARENA, TCMALLOC
+
+#: Stands in an argument for the number of the launch.
+LAUNCH = "{launch}"
+AS_IT_IS = ""
+#: Letters of a variant's name that are shown of one argument or variable.
+LABEL_MOST = 40
+
+#: What may make a training faster without a change of its code, by the name that ``--try`` takes: environment
+#: variables, and what must be known of them.
+SWITCHES: dict[str, dict[str, str]] = {
+    "kept-memory": KEPT,
+    "one-arena": {ARENAS: ONE_ARENA},
+    "tcmalloc": {"LD_PRELOAD": TCMALLOC},
+    "hugepages": HUGE_PAGES,
+    "passive-threads": {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"},
+    "one-thread": {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+    "xla-clusters": {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"},
+    "expandable-segments": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
+    "tf32": {"NVIDIA_TF32_OVERRIDE": "1"},
+}
+#: Those that only some trainings can feel: on a GPU, and in TensorFlow.
+ON_GPU = ("expandable-segments", "tf32")
+OF_FRAMEWORK = {"xla-clusters": "tensorflow", "expandable-segments": "pytorch"}
+#: The framework of a script by the packages that it has imported; the first that is there counts, as Keras imports
+#: others beside its backend.
+FRAMEWORK_OF = {"torch": "pytorch", "tensorflow": "tensorflow", "jax": "jax"}
+#: Changes the arithmetic, so that losses differ.
+CHANGES_NUMBERS = ("tf32",)
+
+
+class ScriptError(CommandError, ValueError):
+    """A command line of which nothing can be launched; one line."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A command with its own environment variables; ``name`` is that of its rows, empty for the script as it is."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def line(self, number: int = 0) -> list[str]:
+        """The words of the command for one launch."""
+        return [word.replace(LAUNCH, str(number)) for word in self.command]
+
+    @property
+    def prefix(self) -> str:
+        """What to put before the command to have this environment."""
+        return " ".join(f"{name}={shlex.quote(value)}" for name, value in self.environment.items())
+
+
+def workload_of(command: Sequence[str]) -> str:
+    """The workload's name of a command: that of its script, or of its first word."""
+    script = next((word for word in command if word.endswith(".py")), command[0])
+    stem = re.sub(r"[^a-z0-9]+", "_", Path(script).stem.lower()).strip("_")
+    return f"{SCRIPT}{stem if stem[:1].isalpha() else f's_{stem}'}"[:39].rstrip("_")
+
+
+def read_variants(options: Namespace) -> list[Variant]:
+    """The variants that the options ask for, in their order: lists crossed with each other. Raises `ScriptError`."""
+    command = find_command(options.command)
+    pythons: list[tuple[str, Mapping[str, str], tuple[str, ...]]] = [("", {}, command)]
+    if options.python:
+        pythons = [(_label("python", path), {}, with_python(command, path)) for path in options.python.split(",")]
+    variants = [Variant(name, words, own) for name, own, words in pythons]
+    for text in options.env:
+        name, values = _split("--env", text)
+        variants = [
+            replace(each, name=_join(each.name, _label(name, value)), environment={**each.environment, name: value})
+            for each, value in product(variants, values)
+        ]
+    for text in options.vary:
+        name, values = _split("--vary", text)
+        variants = [
+            replace(each, name=_join(each.name, _label(name, value)), command=with_argument(each.command, name, value))
+            for each, value in product(variants, values)
+        ]
+    variants += [Variant(_label("vs", text), find_command(shlex.split(text))) for text in options.vs]
+    if len({each.name for each in variants}) < len(variants):
+        raise ScriptError("two variants are the same; name each value once")
+    return variants
+
+
+def find_command(words: Sequence[str]) -> tuple[str, ...]:
+    """The command of a script, with its interpreter. Raises `ScriptError` where there is none."""
+    words = [*words[1:]] if words[:1] == ["--"] else [*words]
+    if not words:
+        raise ScriptError("name the script to measure, such as train.py, after the options")
+    if words[0].endswith(".py"):
+        if not Path(words[0]).is_file():
+            raise ScriptError(f"there is no script {words[0]}")
+        words = [shutil.which("python") or shutil.which("python3") or "python", *words]
+    if not shutil.which(words[0]):
+        raise ScriptError(f"{words[0]!r} is no program here; put a script or a command after the options")
+    return tuple(words)
+
+
+def with_python(command: Sequence[str], python: str) -> tuple[str, ...]:
+    """The command of a script with another interpreter. Raises `ScriptError`."""
+    path = shutil.which(python)
+    if not path:
+        raise ScriptError(f"--python: {python!r} is no program")
+    if not Path(command[0]).name.startswith("python"):
+        raise ScriptError("--python is for a command that begins with a script or with python")
+    return str(Path(path).absolute()), *command[1:]
+
+
+def with_argument(command: Sequence[str], name: str, value: str) -> tuple[str, ...]:
+    """The command with this value of ``--NAME``, in the place where it stands or at the end."""
+    option = name if name.startswith("-") else f"--{name}"
+    words, at = [*command], next((at for at, word in enumerate(command) if word.partition("=")[0] == option), None)
+    if at is None:
+        return *words, option, value
+    if "=" in words[at]:
+        words[at] = f"{option}={value}"
+    else:
+        words[at + 1 : at + 2] = [value]
+    return tuple(words)
+
+
+def switches(asked: str, framework: str, device: str, script: Variant) -> list[Variant]:
+    """The script as it is, and with each of the switches that ``--try`` asks for. Raises `ScriptError`.
+
+    ``all`` are those that this training can feel and that change no arithmetic.
+    """
+    fitting = [name for name in SWITCHES if _may_help(name, framework, device)]
+    names = fitting if asked == "all" else asked.split(",")
+    if wrong := [name for name in names if name not in SWITCHES]:
+        raise ScriptError(unknown("--try", wrong[0], ("all", *SWITCHES)))
+    return [script, *(replace(script, name=name, environment=SWITCHES[name]) for name in names)]
+
+
+def _may_help(name: str, framework: str, device: str) -> bool:
+    fits = OF_FRAMEWORK.get(name, framework) == framework and (device == "cuda" or name not in ON_GPU)
+    return fits and name not in CHANGES_NUMBERS and (name != "tcmalloc" or _has_library(TCMALLOC))
+
+
+def _has_library(name: str) -> bool:
+    folders = ("/usr/lib", "/usr/lib64", "/lib", "/usr/local/lib")
+    return any(path for folder in folders for path in Path(folder).glob(f"**/{name}"))
+
+
+def _split(option: str, text: str) -> tuple[str, list[str]]:
+    name, equals, values = text.partition("=")
+    if not (name and equals):
+        raise ScriptError(f"{option} is {text!r}; write NAME=VALUE,VALUE")
+    return name, values.split(",")
+
+
+def _label(name: str, value: str) -> str:
+    """A variant's name as ids and file names may have it; a value that is cut or changed gets a digest."""
+    text = f"{name.lstrip('-')}={value}"
+    plain = re.sub(r"[^A-Za-z0-9_.,:=@%-]+", "_", text)
+    if plain == text and len(plain) <= LABEL_MOST:
+        return plain
+    return f"{plain[-30:].lstrip('_-.')}~{hashlib.sha256(value.encode()).hexdigest()[:6]}"
+
+
+def _join(*names: Iterable[str]) -> str:
+    return "+".join(filter(None, map(str, names)))

@@ -1,0 +1,304 @@
+"""What sees the steps of a training script while ``training-suite script`` measures it; inert everywhere else.
+
+    from suite.watch import watch
+    for batch in watch(loader): ...
+
+The loop above is needed only where nothing is seen by itself: optimizers of PyTorch and `fit` and `train_on_batch` of
+Keras are seen without it. The module needs nothing but the standard library, imports no framework, and does nothing in
+processes that do not train.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from itertools import count
+from typing import Any, TypeVar
+
+Batch = TypeVar("Batch")
+
+#: Names the socket of the process that measures, and the least seconds of a window.
+SOCKET, WINDOW = "SUITE_WATCH_SOCKET", "SUITE_WATCH_WINDOW"
+#: A step that takes longer than this, and than so many others, is a pause (an evaluation, a checkpoint, a new epoch).
+PAUSE_S, PAUSE_STEPS = 0.5, 10.0
+#: What a window is of: training as it is, with its first batches again and again, or the loader alone.
+TRAIN, COMPUTE, INPUT = "train", "compute", "input"
+HELD = 4
+WATCH = "watch"
+#: The distributions whose versions are told, by the module that shows that they are in use.
+VERSIONS = ("torch", "tensorflow", "jax", "keras", "flax", "optax", "lightning", "transformers", "accelerate", "numpy")
+FRAMEWORKS = {"torch": "pytorch", "tensorflow": "tensorflow", "jax": "jax"}
+
+
+def watch(batches: Iterable[Batch]) -> Iterable[Batch]:
+    """The same batches, of which each is one step of training; the very object where nothing is measured."""
+    return _count(batches) if SOCKET in os.environ else batches
+
+
+def _count(batches: Iterable[Batch]) -> Iterator[Batch]:
+    OBSERVER.source = WATCH
+
+    def after(batch: Batch) -> None:
+        OBSERVER.samples += count_samples(batch)
+        OBSERVER.step(WATCH)
+
+    return _serve(batches.__iter__, after)
+
+
+def _serve(iterate: Callable[[], Iterator[Batch]], after: Callable[[Batch], None]) -> Iterator[Batch]:
+    """The batches of a loader, of which each is followed by ``after``; once asked, the first ones again and again.
+
+    Asked for the loader alone, it goes through the loader and gives nothing any more.
+    """
+    held: list[Batch] = []
+    for batch in iterate():
+        held += [batch] * (len(held) < HELD)
+        yield batch
+        after(batch)
+        for number in count():
+            if OBSERVER.mode != COMPUTE:
+                break
+            yield held[number % len(held)]
+            after(held[number % len(held)])
+        while OBSERVER.mode == INPUT:
+            for loaded in iterate():
+                OBSERVER.samples += count_samples(loaded)
+                OBSERVER.step(OBSERVER.source)
+
+
+def count_samples(batch: Any) -> int:
+    """The samples of a batch: the length of the first array in it; 0 where there is none."""
+    for _ in range(8):
+        if shape := getattr(batch, "shape", None):
+            return int(shape[0])
+        if hasattr(batch, "values") and callable(batch.values):
+            batch = next(iter(batch.values()), None)
+        elif isinstance(batch, (list, tuple)) and batch:
+            if isinstance(batch[0], (int, float, str, bytes)):
+                return len(batch)
+            batch = batch[0]
+        else:
+            return 0
+    return 0
+
+
+class Observer:
+    """Counts steps, and tells of each window of at least ``window_s`` seconds, from one fence to the next."""
+
+    def __init__(self) -> None:
+        self.window_s = float(os.environ.get(WINDOW) or 0.5)
+        self.source = ""  # what counts the steps: an optimizer, Keras, or `watch`, which goes before the others
+        self.samples = self.steps = 0
+        self.pauses, self.paused_s = 0, 0.0
+        self.mode = TRAIN
+        self.has_loader = False  # whose batches can be repeated, and which can run alone
+        self._begin_s = self._last_s = 0.0
+        self._mean_s = float("inf")  # of a step
+        self._pid = 0
+        self._pipe: socket.socket | None = None
+
+    def step(self, source: str, steps: int = 1) -> None:
+        """Count steps that have ended."""
+        now_s = time.perf_counter()
+        if self._pid != os.getpid():
+            self._begin(source)
+        elif source != self.source:
+            return
+        elif now_s - self._last_s > max(PAUSE_S, PAUSE_STEPS * self._mean_s):
+            self.pauses += 1
+            self.paused_s += now_s - self._last_s
+            self._start_window()
+        else:
+            self.steps += steps
+            if now_s - self._begin_s >= self.window_s:
+                self._end_window()
+            else:
+                self._last_s = now_s
+
+    def _begin(self, source: str) -> None:
+        """The first step of this process: tell who it is."""
+        self._pid, self.source = os.getpid(), self.source or source
+        self._pipe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._pipe.connect(os.environ[SOCKET])
+        except (KeyError, OSError):
+            self._pipe = None
+        _fence()
+        modules = {name: sys.modules[name] for name in VERSIONS if name in sys.modules}
+        versions = {name: str(module.__version__) for name, module in modules.items() if hasattr(module, "__version__")}
+        self._say(
+            hello=self._pid, rank=int(os.environ.get("RANK", "0") or 0), world=int(os.environ.get("WORLD_SIZE", "1")),
+            frameworks=[FRAMEWORKS[name] for name in modules if name in FRAMEWORKS], source=self.source,
+            packages=versions, python=platform.python_version(), device=_device(), at=time.perf_counter(),
+            loader=self.has_loader or self.source == WATCH,
+        )  # fmt: skip
+        self._start_window()
+
+    def _start_window(self) -> None:
+        self.steps = self.samples = 0
+        self._begin_s = self._last_s = time.perf_counter()
+
+    def _end_window(self) -> None:
+        _fence()
+        end_s, pauses = time.perf_counter(), [self.pauses, round(self.paused_s, 3)]
+        self._mean_s = (end_s - self._begin_s) / self.steps
+        window = [self.steps, self._begin_s, end_s, self.samples]
+        self._say(window=window, phase=self.mode, pauses=pauses, rss=_peak(), device=_device())
+        self._obey()
+        self._start_window()
+
+    def _obey(self) -> None:
+        """Go on to the phase that is asked for, if one is."""
+        try:
+            asked = self._pipe.recv(64, socket.MSG_DONTWAIT).decode().split() if self._pipe else []
+        except OSError:
+            return
+        if asked:
+            self.mode, self._mean_s = asked[-1], float("inf")
+
+    def _say(self, **message: Any) -> None:
+        if self._pipe:
+            try:
+                self._pipe.sendall(json.dumps(message).encode() + b"\n")
+            except OSError:  # nobody listens any more
+                self._pipe = None
+
+
+OBSERVER = Observer()
+
+
+def _peak() -> int:
+    """The most memory that this process has held, in bytes; 0 where Linux does not say it."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:  # noqa: PTH123 - light
+            return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
+    except OSError:
+        return 0
+
+
+def _device() -> str:
+    torch = sys.modules.get("torch")
+    if torch and getattr(torch, "cuda", None) and torch.cuda.is_initialized():
+        return "cuda"
+    jax = sys.modules.get("jax")
+    return {"gpu": "cuda"}.get(jax.default_backend(), "cpu") if jax and "torch" not in sys.modules else "cpu"
+
+
+def _fence() -> None:
+    """Wait for the device; what a framework's own queue holds on a CPU ends with its window or the next."""
+    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+    if torch and getattr(torch, "cuda", None) and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    elif jax and "torch" not in sys.modules and "tensorflow" not in sys.modules:
+        (jax.numpy.zeros(()) + 1).block_until_ready()  # devices do what they were given in order
+
+
+def _on_torch_optimizer(module: Any) -> None:
+    counted: list[int] = []
+
+    def after_step(optimizer: Any, *_: Any) -> None:
+        if not counted:
+            counted.append(id(optimizer))
+        if id(optimizer) == counted[0]:  # of several, as of a GAN, the first one counts
+            OBSERVER.step("optimizer")
+
+    module.register_optimizer_step_post_hook(after_step)
+
+
+def _on_torch_loader(module: Any) -> None:
+    iterate: Callable[[Any], Iterator[Any]] = module.DataLoader.__iter__
+
+    def after(batch: Any) -> None:
+        if OBSERVER.source != WATCH:
+            OBSERVER.samples += count_samples(batch)
+
+    def counting(loader: Any) -> Iterator[Any]:
+        OBSERVER.has_loader = True
+        return iterate(loader) if OBSERVER.source == WATCH else _serve(lambda: iterate(loader), after)
+
+    module.DataLoader.__iter__ = counting
+
+
+def _on_keras(module: Any) -> None:
+    fit, train_on_batch = module.Model.fit, module.Model.train_on_batch
+
+    def watched_fit(model: Any, *arguments: Any, **options: Any) -> Any:
+        chosen = options.get("callbacks") or []
+        chosen = list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
+        size = options.get("batch_size") or (count_samples(arguments[0]) and 32 if arguments else 0)
+        last = [-1]
+
+        def after_batch(batch: int, _: Any = None) -> None:
+            steps = batch - last[0] if batch > last[0] else 1
+            last[0] = batch
+            OBSERVER.samples += steps * int(size or 0)
+            OBSERVER.step("keras", steps)
+
+        def begin_epoch(*_: Any) -> None:
+            last[0] = -1
+
+        observing = module.callbacks.LambdaCallback(on_epoch_begin=begin_epoch, on_train_batch_end=after_batch)
+        return fit(model, *arguments, **options | {"callbacks": [*chosen, observing]})
+
+    def watched_batch(model: Any, x: Any, *arguments: Any, **options: Any) -> Any:
+        result = train_on_batch(model, x, *arguments, **options)
+        OBSERVER.samples += count_samples(x)
+        OBSERVER.step("keras")
+        return result
+
+    module.Model.fit, module.Model.train_on_batch = watched_fit, watched_batch
+
+
+#: What is done once a module of a framework has been imported.
+HOOKS = {
+    "torch.optim.optimizer": _on_torch_optimizer,
+    "torch.utils.data.dataloader": _on_torch_loader,
+    "keras": _on_keras,
+}
+
+
+class _Hooks(MetaPathFinder):
+    """Lets modules import as ever, and then hands them to their hooks."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        hook = HOOKS.get(name)
+        spec = PathFinder.find_spec(name, path, target) if hook else None
+        if not hook or not spec or not spec.loader:
+            return None
+        loader: Any = spec.loader
+        execute = loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            execute(module)
+            try:
+                hook(module)
+            except Exception as error:  # the script goes on, unseen
+                sys.stderr.write(f"suite.watch: {name} is not seen: {error!r}\n")
+
+        loader.exec_module = exec_module
+        return spec
+
+
+def start() -> None:
+    """Begin to observe this process, before the script's first import."""
+    sys.modules.setdefault("suite.watch", sys.modules[__name__])
+    sys.meta_path.insert(0, _Hooks())
+
+
+def go_on(folder: str) -> None:
+    """Import the ``sitecustomize`` that this one, in ``folder``, stands before; without one nothing happens."""
+    sys.path[:] = [place for place in sys.path if os.path.abspath(place or ".") != folder]  # noqa: PTH100 - light
+    own = sys.modules.pop("sitecustomize", None)
+    try:
+        importlib.import_module("sitecustomize")
+    except ModuleNotFoundError:
+        if own:
+            sys.modules["sitecustomize"] = own

@@ -1,0 +1,110 @@
+"""What sees a script's steps: `watch`, hooks, windows and pauses, without any framework."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from suite import watch as watching
+from suite.watch import Observer, count_samples, watch
+
+ROOT = Path(__file__).parents[2]
+
+
+class Batch:
+    shape = (8, 3)
+
+
+def test_nothing_is_wrapped_where_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(watching.SOCKET, raising=False)
+    batches = [1, 2]
+    assert watch(batches) is batches
+
+
+@pytest.mark.parametrize(
+    ("batch", "samples"),
+    [
+        (Batch(), 8), ((Batch(), 1), 8), ([[Batch()], 2], 8), ({"x": Batch()}, 8), (["a", "b"], 2), (None, 0), (3, 0),
+        ([], 0), (SimpleNamespace(shape=()), 0),
+    ],
+)  # fmt: skip
+def test_samples_are_the_length_of_the_first_array(batch: object, samples: int) -> None:
+    assert count_samples(batch) == samples
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Observer, list[float], socket.socket]]:
+    """An observer, the clock that it reads, and the other end of its socket."""
+    clock = [0.0]
+    monkeypatch.setattr(watching.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setenv(watching.SOCKET, str(tmp_path / "w"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(tmp_path / "w"))
+        listening.listen()
+        observer = Observer()
+        observer.step("optimizer")
+        pipe, _ = listening.accept()
+        with pipe:
+            yield observer, clock, pipe
+            assert observer._pipe
+            observer._pipe.close()
+
+
+def messages(pipe: socket.socket) -> list[dict[str, object]]:
+    return [json.loads(line) for line in pipe.recv(1 << 16).splitlines()]
+
+
+def run(observer: Observer, clock: list[float], steps: int, step_s: float) -> None:
+    for _ in range(steps):
+        clock[0] += step_s
+        observer.step("optimizer")
+
+
+def test_a_window_ends_with_the_first_step_after_its_time(told: tuple[Observer, list[float], socket.socket]) -> None:
+    observer, clock, pipe = told
+    run(observer, clock, 9, 0.125)
+    hello, *windows = messages(pipe)
+    assert hello["hello"] == os.getpid()
+    assert [each["window"][0] for each in windows] == [4, 4]  # type: ignore[index]
+    assert windows[0]["window"][1:3] == pytest.approx([0.0, 0.5])  # type: ignore[index]
+
+
+def test_a_pause_is_counted_and_part_of_no_window(told: tuple[Observer, list[float], socket.socket]) -> None:
+    observer, clock, pipe = told
+    run(observer, clock, 6, 0.125)
+    run(observer, clock, 1, 30.0)
+    run(observer, clock, 4, 0.125)
+    windows = messages(pipe)[1:]
+    assert [each["window"][2] - each["window"][1] for each in windows] == pytest.approx([0.5, 0.5])  # type: ignore[index]
+    assert windows[-1]["pauses"] == [1, 30.0]
+
+
+def test_steps_of_another_source_are_not_counted_twice(told: tuple[Observer, list[float], socket.socket]) -> None:
+    observer, _, _ = told
+    observer.step("keras")
+    assert observer.steps == 0
+
+
+def test_the_phase_that_is_asked_for_follows(told: tuple[Observer, list[float], socket.socket]) -> None:
+    observer, clock, pipe = told
+    pipe.sendall(b"compute\n")
+    run(observer, clock, 4, 0.125)
+    assert observer.mode == watching.COMPUTE
+
+
+def test_an_own_sitecustomize_still_runs_and_no_framework_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.was_here = True", encoding="utf-8")
+    path = os.pathsep.join([str(ROOT / "suite" / "script" / "observer"), str(tmp_path)])
+    code = "import sys; print(was_here, 'suite_watch' in sys.modules, {'torch', 'jax', 'numpy'} & {*sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "True", "set()"]
