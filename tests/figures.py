@@ -30,6 +30,7 @@ from suite.analysis.statistics.changes import changes
 from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.multiple_testing import standing
 from suite.analysis.statistics.scaling import find_time_speedups, is_communication_bound
+from suite.catalog.settings import SETTINGS
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.objective import Question
 from suite.record.record import Record
@@ -82,7 +83,7 @@ def along(launches: Sequence[Launch], by: str, baseline: str | None = None, acro
             continue
         made = table(each, baseline, PRICES)
         place = f"{each.workload} {each.size}"
-        bases = " ".join(sorted(set(made.base.values.values())))
+        bases = " ".join(sorted({_first(by, value) for value in made.base.values.values()}))
         found[f"table {place}"] = _clean(rows=len(made.cells), base=bases, power=_power(made))
         for row, cell in zip(each.rows, made.cells, strict=True):
             name = f"cell {row.run} {row.cell.id}" if across else f"cell {row.cell.id}"
@@ -197,7 +198,7 @@ def _pair(pair: Any) -> Fields:
 
 
 def _contest(contest: Any, place: str) -> dict[str, Fields]:
-    setting = " ".join(f"{name}={value}" for name, value in contest.settings)
+    setting = " ".join(f"{name}={_first(name, value)}" for name, value in contest.settings)
     fields = _clean(
         order=" ".join(row.cell.framework for row in contest.rows), leaders=len(contest.leaders), tie=contest.tie,
         behind=len(contest.behind), untested=len(contest.untested), unranked=" ".join(contest.unranked),
@@ -249,9 +250,11 @@ def _search(records: Iterable[Record]) -> dict[str, Fields]:
         for cell, out in ended.out.items():
             found[f"dropped {cell.id}"] = _clean(_take(out, "kind blocks launches launched"))
         for each in effects(ended.cells, ended.scores[0], ended.fits[0]) if ended.fits else ():
-            found[f"effect {task} {each.setting} {each.value} to {each.base}"] = _clean(
+            values = " to ".join(_first(each.setting, value) for value in (each.value, each.base))
+            found[f"effect {task} {each.setting} {values}"] = _clean(
                 _take(each, "p depends_on"), ratio=_estimate(each.ratio, OTHERS[2:]),
-                by={name: _estimate(ratio, OTHERS[2:]) for name, ratio in (each.by_value or {}).items()},
+                by={_first(each.depends_on, name): _estimate(ratio, OTHERS[2:])
+                    for name, ratio in (each.by_value or {}).items()},
             )  # fmt: skip
     return found
 
@@ -270,6 +273,11 @@ def _estimate(found: Any, without: str = "", **attributes: str) -> tuple[Any, ..
     while parts and parts[-1] is None:
         parts.pop()
     return tuple(parts) or None
+
+
+def _first(name: str, value: str) -> str:
+    """A value of a setting by the name that it had when the figures were stored."""
+    return str(SETTINGS[name].first_name(value)) if name in SETTINGS else value
 
 
 def _with(found: Any, verdict: Any, without: str) -> tuple[Any, ...] | None:

@@ -63,9 +63,7 @@ def test_a_planted_cause_is_named_first(planted: str) -> None:
     assert first.share == pytest.approx(1, abs=0.1)
     assert first.seconds - first.other_seconds == pytest.approx(seconds, rel=0.1)
     assert first.certain
-    assert first.low is not None
-    assert first.high is not None
-    assert first.low < seconds < first.high
+    assert first.difference.low < seconds < first.difference.high
 
 
 def test_causes_are_the_largest_first_and_end_where_most_is_named() -> None:

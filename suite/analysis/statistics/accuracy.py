@@ -129,8 +129,8 @@ def difference(accuracies: Mapping[int, float], base: Mapping[int, float]) -> Di
     shared = sorted(accuracies.keys() & base.keys())
     if len(shared) < SEEDS_LEAST:
         return None
-    *ends, p_differs, p_same = mean_test([accuracies[seed] - base[seed] for seed in shared], MARGIN)
-    return Difference(Estimate(*ends, len(shared), p=p_differs), p_same)
+    value, low, high, p_differs, p_same = mean_test([accuracies[seed] - base[seed] for seed in shared], MARGIN)
+    return Difference(Estimate(value, low, high, len(shared), p=p_differs), p_same)
 
 
 def verdict(difference: Difference) -> str:

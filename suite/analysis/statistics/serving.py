@@ -106,7 +106,7 @@ def servings(group: Group, at: Base, verdicts: Mapping[RowKey, Verdict], margin:
 def _figures(records: Sequence[Record]) -> dict[str, Estimate]:
     figures = {name: [value for record in records if (value := read(record))] for name, read in FIGURES.items()}
     ends = {name: interval(values) for name, values in figures.items() if len(values) == len(records)}
+    found = {name: each or Estimate() for name, each in ends.items()}
     return {
-        name: Estimate(median(figures[name]), each and each.low, each and each.high, len(figures[name]))
-        for name, each in ends.items()
+        name: Estimate(median(figures[name]), each.low, each.high, len(figures[name])) for name, each in found.items()
     }

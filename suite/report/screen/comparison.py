@@ -297,7 +297,6 @@ def _spread(row: Mapping[str, Any], name: str) -> Spread:
 def _difference(row: Mapping[str, Any], prefix: str) -> ComparedAccuracy | None:
     if not (verdict := row[f"{prefix}verdict"]):
         return None
-    *ends, seeds, p, p_same = (
-        row[f"{prefix}difference_{name}"] for name in ("value", "low", "high", "seeds", "p_differs", "p_same")
-    )
-    return ComparedAccuracy(difference=Estimate(*ends, seeds, p=p), p_same=p_same, verdict=verdict)
+    names = ("value", "low", "high", "seeds", "p_differs", "p_same")
+    value, low, high, seeds, p, p_same = (row[f"{prefix}difference_{name}"] for name in names)
+    return ComparedAccuracy(difference=Estimate(value, low, high, seeds, p=p), p_same=p_same, verdict=verdict)

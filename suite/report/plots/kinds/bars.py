@@ -143,7 +143,7 @@ def latencies(table: Table) -> Chart | None:
         return None
     rows = charts.stack_rows(table, shown)
     known = {
-        y: {name: each.value for name in PERCENTILES if (each := served[row.key].get(name))}
+        y: {name: each.value for name in PERCENTILES if (each := served[row.key].get(name)) and each.value}
         for y, row in rows.places.items()
     }
     traces: list[Traces] = []
