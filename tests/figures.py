@@ -27,8 +27,10 @@ from suite.analysis.search.effects import effects
 from suite.analysis.search.elimination import race
 from suite.analysis.statistics.accuracy import compare_accuracies, epochs, trains_to_the_end
 from suite.analysis.statistics.changes import changes
+from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.multiple_testing import standing
-from suite.analysis.statistics.scaling import find_time_speedups
+from suite.analysis.statistics.scaling import find_time_speedups, is_communication_bound
+from suite.catalog.settings import SETTINGS
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.objective import Question
 from suite.record.record import Record
@@ -48,7 +50,6 @@ PARTS = (
 )  # fmt: skip
 #: The attributes that hold parts of another name.
 ATTRIBUTES = {"n": "blocks", "none": "reason", "to_decide": "blocks_to_decide", "base": "baseline"}
-COMMUNICATION = {"value": "share", "n": "launches", "verdict": "bound"}
 #: Columns of a training that are no figures, or the row itself.
 NOT_OF_TRAINING = {
     "run", "cell", "workload", "size", "framework", "precision", "recipe", "identity", "flags", "machine",
@@ -82,7 +83,7 @@ def along(launches: Sequence[Launch], by: str, baseline: str | None = None, acro
             continue
         made = table(each, baseline, PRICES)
         place = f"{each.workload} {each.size}"
-        bases = " ".join(sorted(set(made.base.values.values())))
+        bases = " ".join(sorted({_first(by, value) for value in made.base.values.values()}))
         found[f"table {place}"] = _clean(rows=len(made.cells), base=bases, power=_power(made))
         for row, cell in zip(each.rows, made.cells, strict=True):
             name = f"cell {row.run} {row.cell.id}" if across else f"cell {row.cell.id}"
@@ -104,7 +105,7 @@ def whole(launches: Sequence[Launch]) -> dict[str, Fields]:
         found[name] = _columns(columns)
     even, odd = ([launch for launch in launches if launch.record.block % 2 == part] for part in (0, 1))
     for cell, made in judge(*(by_cell(each.record for each in half) for half in (even, odd))).items():
-        found[f"reproduced {cell.id}"] = _clean(_take(made, "kind ratio"))
+        found[f"reproduced {cell.id}"] = _clean(_take(made, "kind"), ratio=getattr(made.ratio, "value", None))
     found |= _compare_runs([*even, *(Launch(each.record, f"{each.run} again", each.source) for each in odd)])
     return found | _search(records)
 
@@ -118,12 +119,12 @@ def _of_cell(made: Any, row: Any, cell: Any) -> Fields:
         _take(cell, f"{numbers} peak_memory_bytes"), best=" ".join(sorted(cell.best)), tried_batches=tries,
         flagged=sum(map(bool, row.flags_of_launches)) or None, set_aside=len(row.set_aside) or None,
         rate=_estimate(cell.samples_per_s, value="median"), step_ms=_estimate(cell.step_ms, value="median"),
-        bottleneck=_estimate(cell.bottleneck, value="loading", verdict="kind"),
+        bottleneck=_with(cell.bottleneck.loading, cell.bottleneck.kind, OTHERS),
         remedy=[tuple(map(float, gain)) for gain in gains],
         identity=_take(cell.identity, "kind losses updates provisional"), control=_estimate(cell.control, OTHERS),
         control_n=next((len(each.ratios) for each in made.controls if each.row is row), None),
         devices=_take(devices, "global_batch threads_per_device allreduce_of_peak"),
-        efficiency=_estimate(devices.efficiency), communication=_estimate(devices.communication, **COMMUNICATION),
+        efficiency=_estimate(devices.efficiency), communication=_communication(devices.communication),
         exchange=_take(devices.exchange, "skew gradient_bytes bytes_per_s"),
     )  # fmt: skip
 
@@ -141,17 +142,17 @@ def _of_findings(made: Any, place: str) -> dict[str, Fields]:
         for point in scaling.points:
             found[f"{scaling.kind} scaling {scaling.strategy} {point.row.cell.id}"] = _clean(
                 speed_up=_estimate(point.speed_up), efficiency=_estimate(point.efficiency), batch=point.global_batch,
-                communication=_estimate(point.communication, **COMMUNICATION),
+                communication=_communication(point.communication),
             )  # fmt: skip
     for (_, cell), served in findings.servings.items():
-        figures = {name: _estimate(each) for name, each in served.figures.items()}
+        figures = {name: _estimate(each, OTHERS) for name, each in served.figures.items()}
         ratios = {name: _estimate(each) for name, each in served.ratios.items()}
         found[f"served {cell.id}"] = _clean(_take(served, "launches requests"), ratio=ratios, **figures)
     found |= _gains(findings.gains)
     for pair in findings.pairs:
         found[f"pair {pair.row.cell.id} to {pair.other.cell.id}"] = _pair(pair)
     for each in speed_ups(made):
-        found[f"speed-up {each.row.cell.id}"] = _clean(ratio=_estimate(each))
+        found[f"speed-up {each.row.cell.id}"] = _clean(ratio=_estimate(each.ratio, f"{OTHERS[2:]} verdict caveat"))
     return found | dict(_profiles(made))
 
 
@@ -186,7 +187,7 @@ def _pair(pair: Any) -> Fields:
         return found
     parts = {
         each.category: {
-            "share": _estimate(each, value="share"), "largest": each.operation_share or None,
+            "share": _cause(each), "largest": each.operation_share or None,
             "known": len(each.known) or None,
         }
         for each in (*causes.causes, *causes.against)
@@ -197,7 +198,7 @@ def _pair(pair: Any) -> Fields:
 
 
 def _contest(contest: Any, place: str) -> dict[str, Fields]:
-    setting = " ".join(f"{name}={value}" for name, value in contest.settings)
+    setting = " ".join(f"{name}={_first(name, value)}" for name, value in contest.settings)
     fields = _clean(
         order=" ".join(row.cell.framework for row in contest.rows), leaders=len(contest.leaders), tie=contest.tie,
         behind=len(contest.behind), untested=len(contest.untested), unranked=" ".join(contest.unranked),
@@ -216,7 +217,7 @@ def _of_trained(made: Any, every: bool) -> dict[str, Fields]:
         found[f"trained {row.cell.id}"] = _clean(figures, identity=proof)
     target = next((row["target"] for row in rows if row["target"]), None)
     for (_, cell), gain in find_time_speedups(made.group, target).items():
-        found[f"sooner {cell.id}"] = _clean(seconds=_estimate(gain, n="seeds", verdict="kind"))
+        found[f"sooner {cell.id}"] = _clean(seconds=_with(gain.ratio, gain.kind, OTHERS[2:]))
     for contest in made.findings.contests if every else ():
         found |= _contest(contest, place)
     return found | _gains(made.findings.gains if every else ())
@@ -249,9 +250,11 @@ def _search(records: Iterable[Record]) -> dict[str, Fields]:
         for cell, out in ended.out.items():
             found[f"dropped {cell.id}"] = _clean(_take(out, "kind blocks launches launched"))
         for each in effects(ended.cells, ended.scores[0], ended.fits[0]) if ended.fits else ():
-            found[f"effect {task} {each.setting} {each.value} to {each.base}"] = _clean(
-                _take(each, "p depends_on"), ratio=_estimate(each.ratio, n="pairs"),
-                by={name: _estimate(ratio, n="pairs") for name, ratio in (each.by_value or {}).items()},
+            values = " to ".join(_first(each.setting, value) for value in (each.value, each.base))
+            found[f"effect {task} {each.setting} {values}"] = _clean(
+                _take(each, "p depends_on"), ratio=_estimate(each.ratio, OTHERS[2:]),
+                by={_first(each.depends_on, name): _estimate(ratio, OTHERS[2:])
+                    for name, ratio in (each.by_value or {}).items()},
             )  # fmt: skip
     return found
 
@@ -270,6 +273,25 @@ def _estimate(found: Any, without: str = "", **attributes: str) -> tuple[Any, ..
     while parts and parts[-1] is None:
         parts.pop()
     return tuple(parts) or None
+
+
+def _first(name: str, value: str) -> str:
+    """A value of a setting by the name that it had when the figures were stored."""
+    return str(SETTINGS[name].first_name(value)) if name in SETTINGS else value
+
+
+def _with(found: Any, verdict: Any, without: str) -> tuple[Any, ...] | None:
+    """The parts of an estimate whose verdict stands beside it."""
+    return _estimate(replace(found or Estimate(), verdict=verdict), without)
+
+
+def _communication(cost: Any) -> tuple[Any, ...] | None:
+    return cost and _with(cost, is_communication_bound(cost), OTHERS[2:])
+
+
+def _cause(cause: Any) -> tuple[Any, ...] | None:
+    """The share, and the interval and p-value of the seconds."""
+    return _estimate(replace(cause.difference or Estimate(), value=cause.share), f"n {OTHERS[3:]}")
 
 
 def _take(found: Any, names: str) -> Fields:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from suite.analysis.records.load import LoadError, find, load
 from suite.analysis.rows.wording import NONE
+from suite.analysis.statistics.inference import Estimate
 from suite.catalog.devices import CHOICES
 from suite.plan.blocks import blocks
 from suite.plan.cell import Cell
@@ -81,8 +82,9 @@ def verdict_grid(verdicts: Mapping[Cell, Verdict], stored: Stored, rerun: Stored
     """Returns a row per cell: its new throughput over the stored one, and the verdict."""
     rows = []
     for cell, verdict in verdicts.items():
-        ratio = f"{verdict.ratio:.3f}" if verdict.ratio else NONE
-        interval = NONE if verdict.low is None else f"{verdict.low:.3f} to {verdict.high:.3f}"
+        found = verdict.ratio or Estimate()
+        ratio = f"{found.value:.3f}" if found.value else NONE
+        interval = NONE if found.low is None else f"{found.low:.3f} to {found.high:.3f}"
         launches = f"{len(rerun.get(cell, ()))}/{len(stored[cell])}"
         rows.append([cell.id, ratio, interval, launches, verdict.kind, clean(verdict.detail)])
     headers = ["cell", "new/stored", "95 % interval", "n", "verdict", "why"]

@@ -16,7 +16,7 @@ from statistics import median
 from suite.analysis.records.machines import SAME, Machines, compare, identify, machine
 from suite.analysis.rows.blocks import select_counting
 from suite.analysis.rows.conditions import describe_changes
-from suite.analysis.statistics.inference import verdict, welch
+from suite.analysis.statistics.inference import Estimate, verdict, welch
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import MARGIN
 from suite.record.record import Record
@@ -33,15 +33,12 @@ Stored = Mapping[Cell, Records]
 class Verdict:
     """``kind`` is `reproduced`, `faster`, `slower` or `inconclusive`; elsewhere `shape reproduced` or `shape differs`.
 
-    Otherwise it is `not comparable`. ``ratio`` is the new throughput over the stored one, with its 95 % interval if
-    there are enough launches for one.
+    Otherwise it is `not comparable`. ``ratio`` is the new throughput over the stored one; one launch has no interval.
     """
 
     kind: str
     detail: str = ""
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
+    ratio: Estimate | None = None
 
     @property
     def good(self) -> bool:
@@ -124,13 +121,12 @@ def _verdict(stored: Records, rerun: Records, margin: float, machines: Machines)
     if likeness != SAME:
         return Verdict("other machine", why)
     if not ratio:
-        return Verdict(
-            "inconclusive", "a single launch has no interval", median(_rates(rerun_ok)) / median(_rates(stored_ok))
-        )
+        single = Estimate(median(_rates(rerun_ok)) / median(_rates(stored_ok)))
+        return Verdict("inconclusive", "a single launch has no interval", single)
     word = verdict(ratio, margin)
     kind = "reproduced" if word == "equal" else word
     hint = "; use more --launches, or a wider --margin" if kind == "inconclusive" else ""
-    return Verdict(kind, f"margin {margin:.1%}{hint}", ratio.value, ratio.low, ratio.high)
+    return Verdict(kind, f"margin {margin:.1%}{hint}", ratio)
 
 
 def _rates(records: Iterable[Record]) -> list[float]:

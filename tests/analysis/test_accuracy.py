@@ -64,7 +64,7 @@ def test_difference_against_known_figures():
     found = difference(by_seed(0.870, 0.871, 0.872), by_seed(0.868, 0.868, 0.868))
     error = 0.001 / 3**0.5
     assert found.value == pytest.approx(0.003)
-    assert found.high - found.value == pytest.approx(4.302653 * error, rel=1e-4)
+    assert found.found.high - found.value == pytest.approx(4.302653 * error, rel=1e-4)
     assert found.p_differs == pytest.approx(0.0351, abs=1e-3)
     assert found.p_same == pytest.approx(0.0034, abs=1e-3)
     assert verdict(found) == "same", "significant, and within what would matter"

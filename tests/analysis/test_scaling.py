@@ -18,6 +18,7 @@ from suite.analysis.statistics.scaling import (
     Scaling,
     communication,
     exchange,
+    is_communication_bound,
     scalings,
     threads_per_device,
 )
@@ -146,7 +147,7 @@ def test_a_row_is_communication_bound_where_the_interval_decides(local: float, k
     found = communication(several)
     assert found is not None
     assert found.low is not None
-    assert found.share == pytest.approx(1 - local, abs=5e-3)
+    assert found.value == pytest.approx(1 - local, abs=5e-3)
     assert bottleneck(alone, made).kind == "compute-bound"
     limit = bottleneck(several, made)
     assert limit.kind == kind
@@ -159,7 +160,7 @@ def test_one_launch_decides_nothing_and_loading_goes_first() -> None:
     (row,) = grouped(steps("pytorch", 0.1, n=1, devices=2, local=0.5)).rows
     found = communication(row)
     assert found is not None
-    assert (found.bound, found.low) == (None, None)
+    assert (is_communication_bound(found), found.low) == (None, None)
     slow = [replace(each, phases={**each.phases, "train": records.timed(0.5).phases["train"]})
             for each in steps("pytorch", 0.1, devices=2, local=0.5)]  # fmt: skip
     made = grouped(slow)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from suite.analysis.records.load import LoadError
+from suite.analysis.statistics.inference import Estimate
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import CONTROL
 from suite.record.record import Outcome, Record
@@ -60,10 +61,8 @@ def only(stored: dict[Cell, list[Record]], again: dict[Cell, list[Record]]) -> A
 def test_on_the_same_machine_throughput_is_compared(speed: float, margin: float, kind: str) -> None:
     (verdict,) = judge(launched(), launched(speed=speed, first=4), margin).values()
     assert verdict.kind == kind
-    assert verdict.low is not None
-    assert verdict.high is not None
-    assert verdict.low < verdict.ratio < verdict.high
-    assert verdict.ratio == pytest.approx(speed, rel=0.05)
+    assert verdict.ratio.low < verdict.ratio.value < verdict.ratio.high
+    assert verdict.ratio.value == pytest.approx(speed, rel=0.05)
     assert verdict.detail.startswith(f"margin {margin:.1%}")
 
 
@@ -76,7 +75,7 @@ def test_noise_does_not_buy_a_reproduction() -> None:
 
 def test_single_launches_have_a_ratio_and_decide_nothing() -> None:
     verdict = only(launched(n=1), launched(n=1))
-    assert (verdict.kind, verdict.ratio, verdict.low, verdict.high) == ("inconclusive", 1.0, None, None)
+    assert (verdict.kind, verdict.ratio) == ("inconclusive", Estimate(1.0))
     cell = Cell("imdb_lstm", "jax")
     (row,) = verdict_grid({cell: verdict}, {cell: []}, {cell: []}).rows
     assert row[:4] == [cell.id, "1.000", NONE, "0/0"]

@@ -80,5 +80,5 @@ def test_trained_cells_have_their_differences() -> None:
     by_cell = {(each["framework"], each["precision"]): each for each in trained["cells"]}
     bf16 = by_cell["tensorflow", "bf16"]
     assert bf16["to_fp32"]["verdict"] == bf16["to_baseline"]["verdict"] == "same"
-    assert bf16["to_fp32"]["seeds"] == 8
+    assert bf16["to_fp32"]["difference"]["blocks"] == 8
     assert by_cell["jax", "bf16"]["to_fp32"] is None, "which has two seeds"

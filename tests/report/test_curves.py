@@ -29,9 +29,9 @@ def test_a_speed_up_is_formed_within_blocks() -> None:
     base = [timed(step, launch=block) for block, step in enumerate((0.1, 0.2, 0.1))]
     bf16 = [timed(step, launch=block, precision="bf16") for block, step in enumerate((0.05, 0.08, 0.04))]
     ours, theirs = speed_ups(only([*base, *bf16]))
-    assert (ours.row.cell.precision, ours.value, ours.blocks) == ("fp32", 1.0, 0)
-    assert (theirs.row.cell.precision, theirs.blocks) == ("bf16", 3)
-    assert (theirs.value, theirs.low, theirs.high) == pytest.approx((2.5, 2.0, 2.5))
+    assert (ours.row.cell.precision, ours.ratio.value, ours.ratio.blocks) == ("fp32", 1.0, 0)
+    assert (theirs.row.cell.precision, theirs.ratio.blocks) == ("bf16", 3)
+    assert (theirs.ratio.value, theirs.ratio.low, theirs.ratio.high) == pytest.approx((2.5, 2.0, 2.5))
 
 
 def test_from_six_blocks_on_it_is_a_geometric_mean_with_an_interval() -> None:
@@ -39,7 +39,7 @@ def test_from_six_blocks_on_it_is_a_geometric_mean_with_an_interval() -> None:
     held = [each for block, step in enumerate(steps) for each in (
         timed(0.1, launch=block), timed(step, launch=block, loader=Loader("resident"))
     )]  # fmt: skip
-    found = speed_ups(only(held))[1]
+    found = speed_ups(only(held))[1].ratio
     assert found.value == pytest.approx(8**0.5)
     assert found.low < 2.8 < found.high
     assert found.low * found.high == pytest.approx(8), "the interval is one of logarithms"
@@ -48,13 +48,13 @@ def test_from_six_blocks_on_it_is_a_geometric_mean_with_an_interval() -> None:
 def test_the_base_has_the_batch_of_the_most_cells() -> None:
     cells = [{"batch": 32}, {"batch": 64}, {"batch": 64, "precision": "bf16"}]
     found = speed_ups(only([timed(0.1, **cell) for cell in cells]))
-    assert [(each.row.cell.batch, each.blocks) for each in found] == [(32, 1), (64, 0), (64, 1)]
-    assert found[0].value == pytest.approx(0.5), "the same step with half the samples"
+    assert [(each.row.cell.batch, each.ratio.blocks) for each in found] == [(32, 1), (64, 0), (64, 1)]
+    assert found[0].ratio.value == pytest.approx(0.5), "the same step with half the samples"
 
 
 def test_of_batches_with_as_many_cells_the_smallest_is_the_base() -> None:
     found = speed_ups(only([timed(0.1, batch=64), timed(0.1, batch=32)]))
-    assert [each.row.cell.batch for each in found if not each.blocks] == [32]
+    assert [each.row.cell.batch for each in found if not each.ratio.blocks] == [32]
 
 
 def test_a_row_that_computed_something_else_or_ran_elsewhere_has_no_speed_up() -> None:

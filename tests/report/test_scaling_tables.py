@@ -112,7 +112,7 @@ def test_a_comparison_writes_scaling_into_all_of_its_files(tmp_path: Path, capsy
     facts = ("devices", "strategy", "global_batch", "threads_per_device", "allreduce_of_peak")
     assert [together[name] for name in facts] == [2, "fsdp", 64, "4", 0.4]
     assert (together["exchange"]["skew"], together["exchange"]["bytes_per_s"]) == (1.02, 1e9)
-    assert together["communication"]["low"] < together["communication"]["share"] < 0.2
+    assert together["communication"]["low"] < together["communication"]["value"] < 0.2
     page, text = ((out / name).read_text(encoding="utf-8") for name in ("report.html", "table.md"))
     for words in ("Weak scaling of the CIFAR-100 CNN", "Strong scaling of the CIFAR-100 CNN"):
         assert words in page
@@ -161,7 +161,7 @@ def test_time_to_accuracy_stands_against_devices_in_the_table_and_the_plot() -> 
     table = compare_accuracies(one, "pytorch")
     found = {row.cell.devices: gain for row in one.rows if (gain := find_time_speedups(one, 0.5).get(row.key))}
     assert {devices: gain.kind for devices, gain in found.items()} == {2: "weak", 4: "weak"}
-    assert found[4].value == pytest.approx(median([8 / 2, 8.2 / 2.2, 8.4 / 2.4]))
+    assert found[4].ratio.value == pytest.approx(median([8 / 2, 8.2 / 2.2, 8.4 / 2.4]))
     grid = accuracy.view(table).grid
     columns = {name: [row[grid.headers.index(name)] for row in grid.rows] for name in grid.headers}
     assert columns["global batch"] == ["32", "64", "128"]

@@ -16,9 +16,9 @@ from statistics import median
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.rows.metrics import first_gpu, number
 from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.inference import Paired
+from suite.analysis.statistics.inference import Estimate, Paired
 from suite.analysis.statistics.ratios import blockwise
-from suite.analysis.statistics.scaling import Communication, communication, phase_ratios
+from suite.analysis.statistics.scaling import communication, is_communication_bound, phase_ratios
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.plan.cell import AUTO, STRATEGIES_OF, Cell, Loader
 from suite.plan.measuring import MARGIN
@@ -82,16 +82,13 @@ UNDECIDED = "undecided"
 class Bottleneck:
     """``kind`` is one of the verdicts above or `UNDECIDED`, and empty if the phases were not measured.
 
-    ``loading`` is the share of training time that loading costs, ``low`` and ``high`` its 95 % interval. If a step with
-    its loader was faster than without, ``loading`` is 0 and ``low`` is negative. What communication costs is in
-    `suite.analysis.statistics.scaling`.
+    ``loading`` is the share of training time that loading costs: if a step with its loader was faster than without, its
+    value is 0 and its ``low`` is negative. What communication costs is in `suite.analysis.statistics.scaling`.
     """
 
     kind: str = ""
-    loading: float | None = None
+    loading: Estimate | None = None
     detail: str = ""
-    low: float | None = None
-    high: float | None = None
 
     def __str__(self) -> str:
         return f"{self.kind} ({self.detail})" if self.detail else self.kind
@@ -105,19 +102,17 @@ def bottleneck(row: Row, group: Group) -> Bottleneck:
     share = statistics.interval(compute)
     if share is None:
         words = "; ".join(filter(None, ("one launch", _waiting(row, UNDECIDED))))
-        return Bottleneck(UNDECIDED, max(0.0, 1 - compute[0]), words)
-    loading, low, high = max(0.0, 1 - share.value), 1 - share.high, 1 - share.low
+        return Bottleneck(UNDECIDED, Estimate(max(0.0, 1 - compute[0]), blocks=1), words)
+    loading = Estimate(max(0.0, 1 - share.value), 1 - share.high, 1 - share.low, share.blocks)
     exchange = communication(row)
     kind, detail = _kind(row, group, share, exchange)
-    costs = "" if kind in ("compute-bound", "communication-bound") else f"loading costs {_percent(loading, low, high)}"
-    shared = ""
-    if exchange and exchange.low is not None and exchange.high is not None:
-        shared = f"communication costs {_percent(exchange.share, exchange.low, exchange.high)} of a step"
+    costs = "" if kind in ("compute-bound", "communication-bound") else f"loading costs {_percent(loading)}"
+    shared = f"communication costs {_percent(exchange)} of a step" if exchange and exchange.low is not None else ""
     words = "; ".join(part for part in (detail or costs, shared, _waiting(row, kind)) if part)
-    return Bottleneck(kind, loading, words, low, high)
+    return Bottleneck(kind, loading, words)
 
 
-def _kind(row: Row, group: Group, compute: Paired, exchange: Communication | None) -> tuple[str, str]:
+def _kind(row: Row, group: Group, compute: Paired, exchange: Estimate | None) -> tuple[str, str]:
     """The verdict, and the reason if that is not what loading costs."""
     waits_for_data = COVERED * compute.high < 1
     if not waits_for_data and COVERED * compute.low < 1:
@@ -129,8 +124,8 @@ def _kind(row: Row, group: Group, compute: Paired, exchange: Communication | Non
         if loader.low >= 1:
             return "input-bound", ""
     # Before the test of larger batches: they also cost little where the steps wait for the exchange of gradients.
-    elif exchange and exchange.bound is not False:
-        return "communication-bound" if exchange.bound else UNDECIDED, ""
+    elif exchange and (bound := is_communication_bound(exchange)) is not False:
+        return "communication-bound" if bound else UNDECIDED, ""
     launch_bound, words = _launch_bound(row, group)
     if launch_bound is not False:
         return "launch-bound" if launch_bound else UNDECIDED, words
@@ -154,9 +149,9 @@ def _waiting(row: Row, kind: str) -> str:
     return f"{waits if idle >= WAITS else works if idle < BUSY else 'by the profile'}: {figures}"
 
 
-def _percent(value: float, low: float, high: float) -> str:
-    bounds = [f"{100 * max(0.0, bound):.0f}" for bound in (low, high)]
-    middle = f"{100 * value:.0f} %"
+def _percent(share: Estimate) -> str:
+    bounds = [f"{100 * max(0.0, bound or 0.0):.0f}" for bound in (share.low, share.high)]
+    middle = f"{100 * (share.value or 0.0):.0f} %"
     return middle if bounds[0] == bounds[1] else f"{middle}, {bounds[0]} to {bounds[1]} %"
 
 

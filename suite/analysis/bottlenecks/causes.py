@@ -17,7 +17,7 @@ from statistics import median
 from suite.analysis.bottlenecks.known_causes import LITTLE, Reason, find_known_causes
 from suite.analysis.rows.blocks import pairs
 from suite.analysis.rows.groups import Row
-from suite.analysis.statistics.inference import LEAST, LEVEL, holm, mean_test
+from suite.analysis.statistics.inference import LEAST, LEVEL, Estimate, holm, mean_test
 from suite.catalog.devices import ACCELERATORS
 from suite.record.parts.profile import CATEGORIES, Operation, Profile
 from suite.record.text import clean
@@ -132,8 +132,7 @@ class Cause:
     """A category's seconds in both rows, and their difference as a share of that of the steps.
 
     ``category`` is one of `CATEGORIES`, or `RECURRENT` where one side has a kernel and the other a loop.
-    ``low`` and ``high`` are the interval of the difference in seconds and ``p`` its p-value; None if nothing was
-    tested. ``calls`` are those of both rows per step.
+    ``difference`` is that of the seconds, None if nothing was tested. ``calls`` are those of both rows per step.
     """
 
     category: str
@@ -143,14 +142,12 @@ class Cause:
     calls: tuple[float, float]
     operation: str = ""  # the largest one of the side that takes longer
     operation_share: float = 0.0  # of that side's seconds
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
+    difference: Estimate | None = None
     known: tuple[Reason, ...] = ()
 
     @property
     def certain(self) -> bool | None:
-        return None if self.p is None else self.p < LEVEL
+        return None if self.difference is None else (self.difference.p or 0.0) < LEVEL
 
 
 @dataclass(frozen=True)
@@ -210,11 +207,10 @@ def causes(row: Costs, other: Costs) -> Causes:
         whole = _sum(longer.seconds, parts)
         most = min(1.0, largest.seconds / whole) if largest and whole else 0.0
         share = (seconds - other_seconds) / difference if difference else 0.0
-        low, high, p = tests.get(name, (None, None, None))
         reasons = find_known_causes(parts[0], slower, faster) if share >= AGAINST else ()
         calls = _sum(row.calls, parts), _sum(other.calls, parts)
         operation = clean(largest.name, 80) if largest else ""
-        found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, low, high, p, reasons))
+        found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, tests.get(name), reasons))
     ordered = sorted(found, key=lambda cause: -cause.share)
     positive = math.fsum(max(cause.share, 0.0) for cause in found)
     least = {"other": UNKNOWN}
@@ -249,7 +245,7 @@ def _sum(values: Mapping[str, float], parts: Sequence[str]) -> float:
 
 def _tests(
     ours: tuple[Costs, float], theirs: tuple[Costs, float], blocks: Sequence[int], groups: Mapping[str, Sequence[str]]
-) -> dict[str, tuple[float, float, float]]:
+) -> dict[str, Estimate]:
     found = {}
     for name, parts in groups.items():
         sides = [
@@ -257,6 +253,9 @@ def _tests(
             for each, samples in (ours, theirs)
         ]
         if any(any(side) for side in sides):
-            found[name] = mean_test([a - b for a, b in zip(*sides, strict=True)])[1:4]
-    corrected = holm([p for _, _, p in found.values()])
-    return {name: (low, high, p) for (name, (low, high, _)), p in zip(found.items(), corrected, strict=True)}
+            found[name] = mean_test([a - b for a, b in zip(*sides, strict=True)])[:4]
+    corrected = holm([p for *_, p in found.values()])
+    return {
+        name: Estimate(value, low, high, len(blocks), p=p)
+        for (name, (value, low, high, _)), p in zip(found.items(), corrected, strict=True)
+    }

@@ -15,22 +15,13 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from suite.analysis.statistics.inference import LEVEL, Interval, holm
+from suite.analysis.statistics.inference import LEVEL, Paired, holm
 from suite.analysis.statistics.noise import Fit, Scores
 from suite.plan.cell import USUAL_COMPILE, Cell
 from suite.plan.sweeps.sweep import AXES, spell_value
 
 #: Settings whose effects are looked for: the axes of a sweep, but for workload and size, which have races of their own.
 SETTINGS = tuple(axis for axis in AXES if axis not in ("workload", "size"))
-
-
-@dataclass(frozen=True)
-class EffectRatio(Interval):
-    """How many times as good one value is as the base, and the 95 % interval; over so many pairs of cells."""
-
-    low: float = 1.0
-    high: float = 1.0
-    pairs: int = 1
 
 
 @dataclass(frozen=True)
@@ -43,10 +34,10 @@ class Effect:
     setting: str
     value: str
     base: str
-    ratio: EffectRatio
+    ratio: Paired  # whose blocks are pairs of cells
     p: float | None = None
     depends_on: str = ""
-    by_value: Mapping[str, EffectRatio] | None = None
+    by_value: Mapping[str, Paired] | None = None
 
 
 @dataclass(frozen=True)
@@ -103,11 +94,11 @@ def _key(cell: Cell, setting: str) -> tuple[Any, ...]:
     return tuple(place(cell, name) for name in AXES if name != setting)
 
 
-def _ratio(pairs: Sequence[_Pair], fitted: Fit) -> EffectRatio:
+def _ratio(pairs: Sequence[_Pair], fitted: Fit) -> Paired:
     blocks = sum(pair.blocks for pair in pairs)
     log = sum(pair.log * pair.blocks for pair in pairs) / blocks
     half = fitted.reach(LEVEL / 2) * fitted.deviation * math.sqrt(2 / blocks)
-    return EffectRatio(math.exp(log), math.exp(log - half), math.exp(log + half), len(pairs))
+    return Paired(math.exp(log), math.exp(log - half), math.exp(log + half), len(pairs))
 
 
 def _interaction(pairs: Sequence[_Pair], fitted: Fit) -> float | None:

@@ -21,7 +21,7 @@ from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.blocks import seed_of, why_untested
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.rows.metrics import first_gpu, number
-from suite.analysis.statistics.inference import LEVEL, Key, holm, mean_test
+from suite.analysis.statistics.inference import LEVEL, Estimate, Key, holm, mean_test
 from suite.analysis.statistics.multiple_testing import ratios
 from suite.plan.cell import Cell
 from suite.plan.measuring import SEEDS_LEAST
@@ -38,17 +38,21 @@ MARGIN = 0.01
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of mean accuracies over shared seeds, its 95 % interval, and the p-values of two tests.
+    """A difference of mean accuracies over shared seeds: ``found``, whose blocks are the seeds.
 
-    ``p_differs`` is that of no difference, ``p_same`` that of a difference beyond the margin.
+    Its p-value is that of no difference, ``p_same`` that of a difference beyond the margin.
     """
 
-    value: float
-    low: float
-    high: float
-    p_differs: float
+    found: Estimate
     p_same: float
-    seeds: int
+
+    @property
+    def value(self) -> float:
+        return self.found.value or 0.0
+
+    @property
+    def p_differs(self) -> float:
+        return self.found.p or 0.0
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ def difference(accuracies: Mapping[int, float], base: Mapping[int, float]) -> Di
     if len(shared) < SEEDS_LEAST:
         return None
     value, low, high, p_differs, p_same = mean_test([accuracies[seed] - base[seed] for seed in shared], MARGIN)
-    return Difference(value, low, high, p_differs, p_same, len(shared))
+    return Difference(Estimate(value, low, high, len(shared), p=p_differs), p_same)
 
 
 def verdict(difference: Difference) -> str:
@@ -143,7 +147,7 @@ def correct(differences: Mapping[Key, Difference]) -> dict[Key, Difference]:
     differs = holm([each.p_differs for each in differences.values()])
     same = holm([each.p_same for each in differences.values()])
     return {
-        key: replace(each, p_differs=p_differs, p_same=p_same)
+        key: Difference(replace(each.found, p=p_differs), p_same)
         for (key, each), p_differs, p_same in zip(differences.items(), differs, same, strict=True)
     }
 
@@ -167,7 +171,9 @@ def _has_diverged(row: Row) -> bool:
 
 def _verdict(prefix: str, to_base: Difference | None) -> dict[str, Any]:
     names = ("value", "low", "high", "p_differs", "p_same", "seeds")
-    figures = {f"{prefix}difference_{name}": getattr(to_base, name) if to_base else None for name in names}
+    found = to_base.found if to_base else Estimate()
+    values = found.value, found.low, found.high, found.p, to_base and to_base.p_same, found.blocks or None
+    figures = {f"{prefix}difference_{name}": value for name, value in zip(names, values, strict=True)}
     return figures | {f"{prefix}verdict": verdict(to_base) if to_base else ""}
 
 

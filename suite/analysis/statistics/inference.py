@@ -44,15 +44,6 @@ CLOSE, PROBABLE, OPEN = "close", "probable", "open"
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A value, and the ends of its 95 % interval; null of a single one."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
 class Estimate:
     """``value`` and its bounds over ``blocks`` blocks; if ``value`` is None, ``reason`` says why there is none.
 

@@ -21,7 +21,7 @@ from suite.analysis.rows.blocks import seed_of
 from suite.analysis.rows.conditions import facts
 from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics import inference as statistics
-from suite.analysis.statistics.inference import Estimate, Interval
+from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare
 from suite.analysis.statistics.ratios import Pair
 from suite.catalog.devices import ACCELERATORS
@@ -31,27 +31,6 @@ from suite.record.record import Record
 
 #: Steps that take at most this many times as long as without communication are not limited by it.
 COVERED = 1.05
-
-
-@dataclass(frozen=True)
-class Communication:
-    """The share of a step on several devices that communication costs, 0 if steps without it were no faster.
-
-    ``low`` and ``high`` are the 95 % interval over ``launches``; None with a single launch, which has none. ``bound``
-    says whether the interval lies wholly beyond `COVERED`, and None that it does not decide.
-    """
-
-    share: float
-    low: float | None = None
-    high: float | None = None
-    launches: int = 1
-
-    @property
-    def bound(self) -> bool | None:
-        if self.low is None or self.high is None:
-            return None
-        limit = 1 - 1 / COVERED
-        return None if self.low <= limit < self.high else self.low > limit
 
 
 @dataclass(frozen=True)
@@ -78,15 +57,26 @@ def phase_ratios(row: Row, phase: str, base: str) -> list[float]:
     return [phases[phase].step_s / phases[base].step_s for phases in timed]
 
 
-def communication(row: Row) -> Communication | None:
-    """What communication costs the row; None for one device, and where it was not measured."""
+def communication(row: Row) -> Estimate | None:
+    """The share of a step that communication costs, 0 if steps without it were no faster.
+
+    A single launch has no interval. None for one device, and where it was not measured.
+    """
     measured = phase_ratios(row, "local", "compute")
     if row.cell.devices < 2 or not measured:
         return None
     found = statistics.interval(measured)
     if found is None:
-        return Communication(max(0.0, 1 - measured[0]))
-    return Communication(max(0.0, 1 - found.value), 1 - found.high, 1 - found.low, found.blocks)
+        return Estimate(max(0.0, 1 - measured[0]), blocks=1)
+    return Estimate(max(0.0, 1 - found.value), 1 - found.high, 1 - found.low, found.blocks)
+
+
+def is_communication_bound(cost: Estimate) -> bool | None:
+    """Whether the interval of what communication costs lies wholly beyond `COVERED`; None if it does not decide."""
+    if cost.low is None or cost.high is None:
+        return None
+    limit = 1 - 1 / COVERED
+    return None if cost.low <= limit < cost.high else cost.low > limit
 
 
 def independent_throughput(row: Row, one: Row) -> statistics.Paired | None:
@@ -143,7 +133,7 @@ class Point:
     row: Row
     speed_up: Estimate
     efficiency: Estimate
-    communication: Communication | None
+    communication: Estimate | None
     exchange: Exchange
     threads: str
 
@@ -231,15 +221,15 @@ def cell_alone(cell: Cell, kind: str) -> Cell:
 
 
 @dataclass(frozen=True)
-class TimeSpeedup(Interval):
-    """How much sooner several devices reach an accuracy: the median, lowest and highest quotient over ``seeds`` seeds.
+class TimeSpeedup:
+    """How much sooner several devices reach an accuracy: the median, lowest and highest quotient over seeds.
 
     The base is the row with one device and the same batch on each, as recipes for large batches are for that: ``kind``
     is `WEAK`. Without such a row it is the one with the same global batch. Nothing is tested: a training has few seeds.
     """
 
-    seeds: int = 0
-    kind: str = WEAK
+    ratio: Estimate
+    kind: str
 
 
 def find_time_speedups(group: Group, target: float | None) -> dict[RowKey, TimeSpeedup]:
@@ -251,8 +241,8 @@ def find_time_speedups(group: Group, target: float | None) -> dict[RowKey, TimeS
         before = seconds_to(base, target) if base else {}
         quotients = [before[seed] / own[seed] for seed in before.keys() & own.keys() if own[seed] > 0]
         if quotients:
-            one = TimeSpeedup(median(quotients), min(quotients), max(quotients), len(quotients), kind)
-            found.setdefault(row.key, one)
+            ratio = Estimate(median(quotients), min(quotients), max(quotients), len(quotients))
+            found.setdefault(row.key, TimeSpeedup(ratio, kind))
     return found
 
 

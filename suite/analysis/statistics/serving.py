@@ -13,7 +13,7 @@ from statistics import median
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.axes import Base
 from suite.analysis.rows.groups import Group, RowKey
-from suite.analysis.statistics.inference import Estimate, Interval, interval
+from suite.analysis.statistics.inference import Estimate, interval
 from suite.analysis.statistics.multiple_testing import compare
 from suite.analysis.statistics.ratios import Pair, Read, counterparts
 from suite.plan.measuring import DECODED
@@ -76,7 +76,7 @@ class Serving:
     cell: str
     launches: int
     requests: int
-    figures: dict[str, Interval]
+    figures: dict[str, Estimate]
     ratios: dict[str, Estimate] = field(default_factory=dict)
 
 
@@ -103,10 +103,10 @@ def servings(group: Group, at: Base, verdicts: Mapping[RowKey, Verdict], margin:
     }
 
 
-def _figures(records: Sequence[Record]) -> dict[str, Interval]:
+def _figures(records: Sequence[Record]) -> dict[str, Estimate]:
     figures = {name: [value for record in records if (value := read(record))] for name, read in FIGURES.items()}
     ends = {name: interval(values) for name, values in figures.items() if len(values) == len(records)}
+    found = {name: each or Estimate() for name, each in ends.items()}
     return {
-        name: Interval(median(figures[name]), each.low if each else None, each.high if each else None)
-        for name, each in ends.items()
+        name: Estimate(median(figures[name]), each.low, each.high, len(figures[name])) for name, each in found.items()
     }

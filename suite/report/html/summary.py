@@ -119,7 +119,8 @@ def _rates(table: Table) -> tuple[Figure, ...]:
 def _inferences(table: Table) -> tuple[Figure, ...]:
     rows = [(row, each) for row in table.group.rows if (each := table.findings.servings.get(row.key))]
     figures = ((row, each.figures.get("samples_per_s")) for row, each in rows[:CELLS_MOST])
-    ends = ((row, [each.value, each.low or each.value, each.high or each.value]) for row, each in figures if each)
+    known = ((row, each, each.value) for row, each in figures if each and each.value)
+    ends = ((row, [value, each.low or value, each.high or value]) for row, each, value in known)
     return tuple(_figure(table.group, *each) for each in ends)
 
 

@@ -16,7 +16,7 @@ from suite.analysis.findings import ExplainedPair
 from suite.analysis.records.load import Loaded
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.runs import counts
-from suite.analysis.statistics.accuracy import AccuracyComparison, Difference
+from suite.analysis.statistics.accuracy import AccuracyComparison
 from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.power import Power
 from suite.analysis.statistics.serving import Serving
@@ -30,7 +30,7 @@ from suite.report.text.answer import answer
 from suite.report.text.why import PairExplanation, explain_pairs
 
 #: Version of the format. It grows when a field is removed or changes its meaning, not when one is added.
-SCHEMA = 2
+SCHEMA = 3
 
 Kind = TypeVar("Kind")
 
@@ -124,13 +124,15 @@ class TimedTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparedAccuracy(Difference):
-    """A difference of mean test accuracies over shared seeds, with its 95 % interval.
+class ComparedAccuracy:
+    """A difference of mean test accuracies over shared seeds, which are its ``blocks``, with its 95 % interval.
 
-    ``p_differs`` is the p-value of no difference, ``p_same`` that of a difference beyond one point, both after Holm.
-    The verdict is same, higher, lower or undecided.
+    Its p-value is that of no difference, ``p_same`` that of a difference beyond one point, both after Holm. The verdict
+    is same, higher, lower or undecided.
     """
 
+    difference: Estimate
+    p_same: float
     verdict: str
 
 
@@ -295,5 +297,6 @@ def _spread(row: Mapping[str, Any], name: str) -> Spread:
 def _difference(row: Mapping[str, Any], prefix: str) -> ComparedAccuracy | None:
     if not (verdict := row[f"{prefix}verdict"]):
         return None
-    figures = {each.name: row[f"{prefix}difference_{each.name}"] for each in fields(Difference)}
-    return ComparedAccuracy(**figures, verdict=verdict)
+    names = ("value", "low", "high", "seeds", "p_differs", "p_same")
+    value, low, high, seeds, p, p_same = (row[f"{prefix}difference_{name}"] for name in names)
+    return ComparedAccuracy(difference=Estimate(value, low, high, seeds, p=p), p_same=p_same, verdict=verdict)

@@ -70,8 +70,9 @@ def _sooner(gain: Any) -> str:
     """Returns how many times as soon as one device the target was reached."""
     if gain is None:
         return NONE
-    ends = f" ({gain.low:.2f}{DASH}{gain.high:.2f})" if gain.low != gain.high else ""
-    return f"{gain.value:.2f}x{ends}{' [same global batch]' if gain.kind == STRONG else ''}"
+    ratio = gain.ratio
+    ends = f" ({ratio.low:.2f}{DASH}{ratio.high:.2f})" if ratio.low != ratio.high else ""
+    return f"{ratio.value:.2f}x{ends}{' [same global batch]' if gain.kind == STRONG else ''}"
 
 
 def _accuracy(row: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from suite.analysis.bottlenecks.bottleneck import Bottleneck
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.groups import ON_DEMAND, SETTINGS, Group
 from suite.analysis.statistics.inference import Estimate
-from suite.analysis.statistics.scaling import Communication, Exchange
+from suite.analysis.statistics.scaling import Exchange
 from suite.catalog.metrics import METRICS
 
 
@@ -39,7 +39,7 @@ class Devices:
     global_batch: int | None
     threads_per_device: str
     efficiency: Estimate | None
-    communication: Communication | None
+    communication: Estimate | None
     exchange: Exchange
     allreduce_of_peak: float | None
 
@@ -102,8 +102,8 @@ SPEED = {
     "step_ms_median": "step_ms.median", "step_ms_q1": "step_ms.low", "step_ms_q3": "step_ms.high",
     "train_of_compute": "loader_efficiency",
     "bottleneck": "bottleneck.kind", "bottleneck_detail": "bottleneck.detail",
-    "loading_share": "bottleneck.loading", "loading_share_low": "bottleneck.low",
-    "loading_share_high": "bottleneck.high", "advice": "advice", "symptoms": "symptoms",
+    "loading_share": "bottleneck.loading.value", "loading_share_low": "bottleneck.loading.low",
+    "loading_share_high": "bottleneck.loading.high", "advice": "advice", "symptoms": "symptoms",
 }  # fmt: skip
 OTHERS = {
     **{name: name for name in ("first_step_s", "compile_s", "break_even_steps", "peak_memory_bytes",
@@ -114,7 +114,7 @@ OTHERS = {
     "global_batch": "devices.global_batch", "threads_per_device": "devices.threads_per_device",
     "efficiency": "devices.efficiency.value", "efficiency_min": "devices.efficiency.low",
     "efficiency_max": "devices.efficiency.high", "efficiency_verdict": "devices.efficiency.verdict",
-    "communication_percent": "devices.communication.share", "communication_percent_min": "devices.communication.low",
+    "communication_percent": "devices.communication.value", "communication_percent_min": "devices.communication.low",
     "communication_percent_max": "devices.communication.high", "skew": "devices.exchange.skew",
     "allreduce_bytes_per_s": "devices.exchange.bytes_per_s", "allreduce_of_peak": "devices.allreduce_of_peak",
 }  # fmt: skip

@@ -170,7 +170,7 @@ def communication(cost: Any) -> str:
     if cost is None:
         return NONE
     low, high = (None if end is None else max(0.0, end) for end in (cost.low, cost.high))
-    return _ranged(_percent, cost.share, low, high, " %")
+    return _ranged(_percent, cost.value, low, high, " %")
 
 
 def _percent(share: float) -> str:

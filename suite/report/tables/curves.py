@@ -9,6 +9,7 @@ from statistics import median
 
 from suite.analysis.identity.comparability import NOT_PLOTTED
 from suite.analysis.rows.groups import Row
+from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.multiple_testing import compare
 from suite.analysis.statistics.ratios import Pair, break_even_steps, first_and_step_s
 from suite.catalog.metrics import joules_per_sample, number
@@ -22,13 +23,10 @@ Spread = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class SpeedUp:
-    """A row's throughput over its base's, with bounds over ``blocks`` blocks; the base itself has no blocks."""
+    """A row's throughput over its base's; that of the base itself is 1, over no blocks."""
 
     row: Row
-    value: float = 1.0
-    low: float = 1.0
-    high: float = 1.0
-    blocks: int = 0
+    ratio: Estimate = Estimate(1.0, 1.0, 1.0)  # noqa: RUF009 - frozen
 
 
 @dataclass(frozen=True)
@@ -86,8 +84,8 @@ def speed_ups(table: Table) -> list[SpeedUp]:
         if row is bases.get(_of_base(row)):
             ratios.append(SpeedUp(row))
         elif ratio and ratio.value and ratio.low and ratio.high:
-            ratios.append(SpeedUp(row, ratio.value, ratio.low, ratio.high, ratio.blocks))
-    compared = {_of_base(each.row) for each in ratios if each.blocks}
+            ratios.append(SpeedUp(row, ratio))
+    compared = {_of_base(each.row) for each in ratios if each.ratio.blocks}
     return [each for each in ratios if _of_base(each.row) in compared]
 
 

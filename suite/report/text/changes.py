@@ -159,7 +159,8 @@ def devices_card(scalings: Sequence[Scaling]) -> str:
 def _describe(point: Point) -> str:
     efficiency, cost = point.efficiency.value, point.communication
     words = [state(point.speed_up), f"efficiency {100 * efficiency:.0f} %" if efficiency else ""]
-    return ", ".join(filter(None, [*words, f"communication {100 * cost.share:.0f} %" if cost else ""]))
+    shared = f"communication {100 * (cost.value or 0.0):.0f} %" if cost else ""
+    return ", ".join(filter(None, [*words, shared]))
 
 
 def _choose_points(scalings: Sequence[Scaling]) -> list[tuple[Scaling, Point]]:

@@ -9,9 +9,10 @@ from shlex import join
 
 from framework_training_suite import PROGRAM
 from suite.analysis.rows.wording import NONE, listing
-from suite.analysis.search.effects import Effect, EffectRatio, effects
+from suite.analysis.search.effects import Effect, effects
 from suite.analysis.search.significance import LEVEL
 from suite.analysis.search.state import FAILED, LEARNED, LIMIT, UNPROVEN, WORSE, Race, figure_of, format_value, mean
+from suite.analysis.statistics.inference import Paired
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
 from suite.plan.sweeps.sweep import AXES, spell_value
@@ -57,7 +58,7 @@ def title(race: Race) -> str:
     return f"{size}{workload_title(cell.workload)}, {listing(list(map(str, race.question.objectives)))}"
 
 
-def relative(race: Race, cell: Cell, objective: int = 0) -> EffectRatio | None:
+def relative(race: Race, cell: Cell, objective: int = 0) -> Paired | None:
     """How good a cell is as a share of the best one that is left, and the 95 % interval; None for the best itself.
 
     Without any estimate of the noise the interval is from 0 to infinity.
@@ -68,7 +69,7 @@ def relative(race: Race, cell: Cell, objective: int = 0) -> EffectRatio | None:
         return None
     log = float(fitted.means[at] - fitted.means[top])
     half = fitted.reach(LEVEL / 2) * float(fitted.errors(top)[at]) if fitted.freedom else math.inf
-    return EffectRatio(math.exp(log), math.exp(log - half), math.exp(log + half) if half < 700 else math.inf, 1)
+    return Paired(math.exp(log), math.exp(log - half), math.exp(log + half) if half < 700 else math.inf)
 
 
 def standing(race: Race, cells: Sequence[Cell]) -> Grid:
@@ -123,7 +124,7 @@ def findings(race: Race) -> Grid | None:
     rows = [
         [
             each.setting, f"{each.value} over {each.base}", f"{each.ratio.value:.3f}",
-            f"{each.ratio.low:.3f} to {each.ratio.high:.3f}", str(each.ratio.pairs), depends(each),
+            f"{each.ratio.low:.3f} to {each.ratio.high:.3f}", str(each.ratio.blocks), depends(each),
         ]
         for each in found
     ]  # fmt: skip

@@ -144,8 +144,8 @@ def _cause(cause: Cause) -> str:
     if cause.operation:
         part = "most of it in" if cause.operation_share >= MAIN_SHARE else "the largest part is"
         notes.append(f"{part} {middle(cause.operation, 48)}")
-    if cause.p is not None and cause.low is not None and cause.high is not None:
-        low, high = (f"{'+' if end > 0 else ''}{figure(1e3 * end)}" for end in (cause.low, cause.high))
+    if tested := cause.difference:
+        low, high = (f"{'+' if end > 0 else ''}{figure(1e3 * end)}" for end in (tested.low or 0.0, tested.high or 0.0))
         notes.append(f"95 % interval {low} to {high} ms{'' if cause.certain else ', not significant'}")
     return f"{text} ({'; '.join(notes)})" if notes else text
 

@@ -64,16 +64,16 @@ def speed_up(table: Table) -> Chart | None:
     if not by_row:
         return None
     rows = charts.stack_rows(table, [row for row in table.group.rows if row.key in by_row])
-    ratios = {y: by_row[row.key] for y, row in rows.places.items() if by_row[row.key].blocks}
-    spreads = {y: (each.value, each.low, each.high) for y, each in ratios.items()}
-    low = min(0.9, *(each.low for each in ratios.values())) / 1.06
-    high = max(1 / 0.9, *(each.high for each in ratios.values())) * 1.06
+    ratios = {y: ratio for y, row in rows.places.items() if (ratio := by_row[row.key].ratio).blocks}
+    spreads = {y: (each.value or 1.0, each.low or 1.0, each.high or 1.0) for y, each in ratios.items()}
+    low = min(0.9, *(low for _, low, _ in spreads.values())) / 1.06
+    high = max(1 / 0.9, *(high for *_, high in spreads.values())) * 1.06
     traces = [
         Traces("rules", low=[1 / (1 + table.margin)], high=[1 + table.margin], look={"color": GRID}),
         Traces("rules", [1.0], look={"color": INK, "zorder": 3}),
         *charts.bars(rows, spreads, "times its base", dict.fromkeys(spreads, 1.0)),
     ]
-    bases = [each.row.cell for each in by_row.values() if not each.blocks]
+    bases = [each.row.cell for each in by_row.values() if not each.ratio.blocks]
     modes = dict.fromkeys(f"{framework(cell.framework)} {cell.compile}" for cell in bases)
     sizes = listing([str(size) for size in sorted({cell.batch for cell in bases})])
     axis = Axis("throughput relative to the framework's base (logarithmic; higher is better)", low, high, log=True)
@@ -143,7 +143,7 @@ def latencies(table: Table) -> Chart | None:
         return None
     rows = charts.stack_rows(table, shown)
     known = {
-        y: {name: each.value for name in PERCENTILES if (each := served[row.key].get(name))}
+        y: {name: each.value for name in PERCENTILES if (each := served[row.key].get(name)) and each.value}
         for y, row in rows.places.items()
     }
     traces: list[Traces] = []

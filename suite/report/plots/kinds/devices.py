@@ -91,10 +91,10 @@ def _spreads(scaling: Scaling) -> list[Mapping[float, Spread]]:
 
 def _cost(point: Point) -> Spread | None:
     cost = point.communication
-    if not cost:
+    if not cost or cost.value is None:
         return None
-    low, high = (100 * (cost.share if end is None else max(0.0, end)) for end in (cost.low, cost.high))
-    return 100 * cost.share, low, high
+    low, high = (100 * (cost.value if end is None else max(0.0, end)) for end in (cost.low, cost.high))
+    return 100 * cost.value, low, high
 
 
 @kind(23, TRAINED)
