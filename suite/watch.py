@@ -236,13 +236,13 @@ def _on_keras(module: Any) -> None:
         size = options.get("batch_size") or (count_samples(arguments[0]) and 32 if arguments else 0)
         last = [-1]
 
-        def after_batch(batch: int, _: Any = None) -> None:
+        def after_batch(batch: int, *_: Any, **__: Any) -> None:
             steps = batch - last[0] if batch > last[0] else 1
             last[0] = batch
             OBSERVER.samples += steps * int(size or 0)
             OBSERVER.step("keras", steps)
 
-        def begin_epoch(*_: Any) -> None:
+        def begin_epoch(*_: Any, **__: Any) -> None:
             last[0] = -1
 
         observing = module.callbacks.LambdaCallback(on_epoch_begin=begin_epoch, on_train_batch_end=after_batch)

@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -98,6 +98,34 @@ def test_the_phase_that_is_asked_for_follows(told: tuple[Observer, list[float], 
     pipe.sendall(b"compute\n")
     run(observer, clock, 4, 0.125)
     assert observer.mode == watching.COMPUTE
+
+
+def test_batches_of_keras_are_steps(told: tuple[Observer, list[float], socket.socket]) -> None:
+    seen: list[int] = []
+
+    class Callback:
+        def __init__(self, **functions: Callable[..., None]) -> None:
+            vars(self).update(functions)
+
+    class Model:
+        def fit(self, x: object, callbacks: list[Callback], **_: object) -> None:
+            for callback in callbacks:  # as Keras calls them
+                vars(callback)["on_epoch_begin"](0, {})
+                for batch in range(3):
+                    vars(callback)["on_train_batch_end"](batch, logs={"loss": 1.0})
+
+        def train_on_batch(self, x: object) -> None:
+            seen.append(count_samples(x))
+
+    keras = SimpleNamespace(Model=Model, callbacks=SimpleNamespace(LambdaCallback=Callback))
+    observer, *_ = told
+    observer.source = "keras"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(watching, "OBSERVER", observer)
+        watching.HOOKS["keras"](keras)
+        Model().fit(Batch(), batch_size=4)  # type: ignore[call-arg]
+        Model().train_on_batch(Batch())
+    assert (observer.steps, observer.samples, seen) == (4, 3 * 4 + 8, [8])
 
 
 def test_an_own_sitecustomize_still_runs_and_no_framework_is_imported(tmp_path: Path) -> None:
