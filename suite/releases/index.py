@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from http.client import HTTPException
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -99,6 +100,8 @@ def _files(distribution: str) -> list[dict[str, Any]]:
         with urlopen(Request(f"{index}/{distribution}/", headers=accepts), timeout=WITHIN_S) as answer:  # noqa: S310
             files = json.loads(answer.read())["files"]
     except (OSError, HTTPException) as error:
+        if isinstance(error, HTTPError):
+            error.close()  # it holds the answer, and so the connection
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
         raise ReleaseError(f"the package index does not answer ({reason}); try again, or name releases in full"
                            ) from None  # fmt: skip
