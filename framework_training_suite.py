@@ -10,7 +10,6 @@ PYTEST_DONT_REWRITE: `training-suite run` imports it before pytest, which would 
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -43,23 +42,6 @@ INTERRUPTED, FAILED = 130, 2
 Arguments = ParamSpec("Arguments")
 
 
-class Output(io.FileIO):
-    """A standard stream that stays writable: from the first error on, what is written is dropped.
-
-    So a command ends as ever, with all its files, where its reader has left (``| head``) or the disk is full.
-    """
-
-    error: OSError | None = None
-
-    def write(self, data: Any) -> int:
-        if self.error is None:
-            try:
-                return super().write(data)
-            except OSError as error:
-                self.error = error
-        return len(data)
-
-
 class CommandError(Exception):
     """An error of the user's input or machine: its message is the one line with which a command ends."""
 
@@ -72,10 +54,11 @@ def entry(then: str = "") -> Callable[[Callable[Arguments, int]], Callable[Argum
     def decorate(main: Callable[Arguments, int]) -> Callable[Arguments, int]:
         def ending(*arguments: Arguments.args, **named: Arguments.kwargs) -> int:
             from suite.session.interrupts import interruptible
+            from suite.session.streams import flush, stay_writable
 
             spec = sys.modules[main.__module__].__spec__
             name = called(spec.name if spec else _command())
-            before, outputs, restore = (sys.stdout, sys.stderr), _stay_writable(), interruptible()
+            before, outputs, restore = (sys.stdout, sys.stderr), stay_writable(), interruptible()
             try:
                 status: int | SystemExit = main(*arguments, **named)
             except SystemExit as end:  # as with --help
@@ -85,11 +68,13 @@ def entry(then: str = "") -> Callable[[Callable[Arguments, int]], Callable[Argum
             except (CommandError, OSError) as problem:
                 from suite.record.text import clean
 
-                said = f"{problem.filename}: {problem.strerror}" if getattr(problem, "filename", None) else problem
+                said: object = problem
+                if isinstance(problem, OSError) and problem.filename:
+                    said = f"{problem.filename}: {problem.strerror}"
                 status = _say(name, spelled(clean(said, 1000)))
             finally:
                 restore()
-                error = _flush(outputs)
+                error = flush(outputs)
                 if error:
                     _say(name, f"its output cannot be written: {error}")
                 sys.stdout, sys.stderr = before
@@ -108,32 +93,6 @@ def _say(name: str, problem: str, status: int = FAILED) -> int:
     """Print what ends a command; returns its exit status."""
     print(f"{name}: {problem}", file=sys.stderr, flush=True)  # noqa: T201
     return status
-
-
-def _flush(outputs: Sequence[Output]) -> str:
-    """Write what is left, and return why something could not be written; empty also where a reader has left."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
-    errors = (each.error for each in outputs)
-    return next((str(each.strerror) for each in errors if each and not isinstance(each, BrokenPipeError)), "")
-
-
-def _stay_writable() -> list[Output]:
-    """Put streams in place of the standard ones that are files, pipes or terminals, and return what they write to."""
-    outputs = []
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is getattr(sys, f"__{name}__") and isinstance(stream, io.TextIOWrapper):
-            stream.flush()
-            output = Output(stream.fileno(), "w", closefd=False)
-            errors = "replace" if name == "stdout" else stream.errors  # a dash ends no command in an ASCII terminal
-            text = io.TextIOWrapper(
-                io.BufferedWriter(output), stream.encoding, errors, line_buffering=stream.line_buffering
-            )
-            setattr(sys, name, text)
-            outputs.append(output)
-    return outputs
 
 
 def called(module: str) -> str:

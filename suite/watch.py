@@ -4,8 +4,7 @@
     for batch in watch(loader): ...
 
 The loop above is needed only where nothing is seen by itself: optimizers of PyTorch and `fit` and `train_on_batch` of
-Keras are seen without it. The module needs nothing but the standard library, imports no framework, and does nothing in
-processes that do not train.
+Keras are seen without it. It needs the standard library alone, and does nothing in processes that do not train.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from itertools import count
+from itertools import cycle, takewhile
 from typing import Any, TypeVar
 
 Batch = TypeVar("Batch")
@@ -63,11 +62,9 @@ def _serve(iterate: Callable[[], Iterator[Batch]], after: Callable[[Batch], None
         held += [batch] * (len(held) < HELD)
         yield batch
         after(batch)
-        for number in count():
-            if OBSERVER.mode != COMPUTE:
-                break
-            yield held[number % len(held)]
-            after(held[number % len(held)])
+        for again in takewhile(lambda _: OBSERVER.mode == COMPUTE, cycle(held)):
+            yield again
+            after(again)
         while OBSERVER.mode == INPUT:
             for loaded in iterate():
                 OBSERVER.samples += count_samples(loaded)
@@ -117,11 +114,9 @@ class Observer:
             self.paused_s += now_s - self._last_s
             self._start_window()
         else:
-            self.steps += steps
+            self.steps, self._last_s = self.steps + steps, now_s
             if now_s - self._begin_s >= self.window_s:
                 self._end_window()
-            else:
-                self._last_s = now_s
 
     def _begin(self, source: str) -> None:
         """The first step of this process: tell who it is."""

@@ -176,6 +176,16 @@ class Suite:
         self.environment["BEHAVIOUR"] = json.dumps(behaviour)
         return self.end(self.start(*arguments, data=data))
 
+    def typed(self, line: str) -> Done:
+        """Runs a line as a session prints it, in a shell."""
+        self.environment["BEHAVIOUR"] = "{}"
+        return self.end(
+            subprocess.Popen(
+                line, shell=True, cwd=ROOT, env=self.environment, text=True, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+        )  # fmt: skip
+
     def end(self, process: Running) -> Done:
         output, _ = process.communicate(timeout=600)
         return Done(process.returncode, output, self.folder)

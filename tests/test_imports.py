@@ -109,9 +109,9 @@ FLOORS = {
 }  # fmt: skip
 COMMANDS = {
     *("run", "compare", "list", "plot", "reproduce", "doctor", "profile", "tune", "checks", "prove", "new", "bisect"),
-    *("submit", "verify"),
+    *("submit", "verify", "script"),
 }
-LOOSE = {"__init__.py", "__main__.py", "plugin.py", "test_training.py"}
+LOOSE = {"__init__.py", "__main__.py", "plugin.py", "test_training.py", "watch.py"}
 
 
 def test_imports_point_one_way() -> None:
@@ -119,9 +119,15 @@ def test_imports_point_one_way() -> None:
     for room, allowed in ROOMS.items():
         for path in (ROOT / "suite" / room).rglob("*.py"):
             others = {name.split(".")[1] for name in modules(path) if name.startswith("suite.")}
-            others &= {*ROOMS, *COMMANDS, "plugin"}
+            others &= {*ROOMS, *COMMANDS, "plugin", "watch"}
             wrong += [f"{path.relative_to(ROOT)} imports suite.{other}" for other in others - allowed - {room}]
     assert not wrong
+
+
+def test_what_a_measured_script_loads_needs_the_standard_library_alone() -> None:
+    """It runs in any Python that a reader's script has."""
+    assert not imported(ROOT / "suite" / "watch.py") - sys.stdlib_module_names
+    assert not imported(ROOT / "suite" / "script" / "observer" / "sitecustomize.py") - sys.stdlib_module_names
 
 
 def test_rooms_inside_of_a_room_have_floors() -> None:
@@ -158,6 +164,7 @@ def test_every_file_has_a_room_and_can_be_read_at_once() -> None:
     assert {path.name for path in (ROOT / "suite").glob("*.py")} == LOOSE
     assert {path.parent.name for path in (ROOT / "suite").glob("*/__init__.py")} == {*ROOMS, *COMMANDS}
     files = [path for room in ("suite", "workloads", "tests") for path in ROOT.glob(f"{room}/**/*.py")]
+    files.append(ROOT / "framework_training_suite.py")
     assert not [path for path in files if len(path.read_text(encoding="utf-8").splitlines()) > 300]
     folders = Counter(path.parent for path in ROOT.glob("suite/**/*.py") if path.stem != "__init__")
     assert max(folders.values()) <= 13

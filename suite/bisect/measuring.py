@@ -12,7 +12,7 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import listing
 from suite.bisect.search import ENDS, MIDDLE, Bisection, Decision, Rates
-from suite.catalog.setting import version_key
+from suite.catalog.versions import version_key
 from suite.plan.cell import Cell
 from suite.plan.command.common import check_numbers
 from suite.plan.matrix import MatrixError, smoke, with_windows

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from suite.catalog.setting import VERSION, version_key
+from suite.catalog.versions import VERSION, version_key
 
 #: What happens. The first two make a release unsound.
 WRONG, CRASH, SLOW = "wrong", "crash", "slow"

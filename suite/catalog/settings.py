@@ -14,7 +14,8 @@ from suite.catalog import load_installed
 from suite.catalog.frameworks import COMPILES, FRAMEWORKS, NOT_MEASURED, STRATEGIES
 from suite.catalog.loaders import LOADERS, Loader
 from suite.catalog.precisions import PRECISIONS, default_precisions
-from suite.catalog.setting import VERSION, Count, Loaders, Releases, Setting, Variants
+from suite.catalog.setting import Count, Loaders, Releases, Setting, Variants
+from suite.catalog.versions import VERSION
 from workloads.spec import WORKLOADS, read_declaration
 
 SIZES = ("full", "small")

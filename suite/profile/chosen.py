@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 
 from framework_training_suite import CommandError
-from suite.catalog.setting import VERSION, Count, Releases, Setting
+from suite.catalog.setting import Count, Releases, Setting
 from suite.catalog.settings import BY_ID
 from suite.catalog.suggest import unknown
+from suite.catalog.versions import VERSION
 from suite.plan.cell import COMPILES, FRAMEWORKS, LOADERS, PRECISIONS, REFERENCE_STRATEGY, WORKLOADS, Cell, Loader
 from workloads import registry
 

@@ -7,7 +7,7 @@ import sys
 
 from suite.catalog.defects import DEFECTS, find_defects
 from suite.catalog.frameworks import FRAMEWORKS
-from suite.catalog.setting import INSTALLED
+from suite.catalog.versions import INSTALLED
 from suite.plan.command.common import command, one_of, option
 from suite.plan.matrix import MatrixError
 from suite.plan.sweeps.sweep import parse_values

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from suite.catalog.defects import PLACES, find_defects
 from suite.catalog.devices import has_gpu
 from suite.catalog.frameworks import FRAMEWORKS
-from suite.catalog.setting import VERSION, version_key
+from suite.catalog.versions import VERSION, version_key
 from suite.plan.settings.frameworks import interpreter_variable, too_old
 from suite.record.parts.environment import LOCK_FILE
 from suite.record.scratch import scratch

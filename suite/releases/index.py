@@ -18,7 +18,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from suite.catalog.frameworks import FRAMEWORKS
-from suite.catalog.setting import is_open, version_key
+from suite.catalog.versions import is_open, version_key
 from suite.plan.settings.frameworks import too_old
 from suite.releases.uv import ReleaseError, pythons
 

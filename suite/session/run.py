@@ -263,10 +263,9 @@ class Run:
     def _begin(self) -> None:
         """Start the launches: one after the other here, in blocks side by side on a cluster."""
         self._ended_s = time.monotonic()
-        if cluster := self._cluster:
-            self._dispatch = Dispatch(
-                cluster.groups, self._launcher_on, self._keep, self.say, cluster.revive, self._counter
-            )
+        if hosts := self._cluster:
+            groups, revive, counter = hosts.groups, hosts.revive, self._counter
+            self._dispatch = Dispatch(groups, self._launcher_on, self._keep, self.say, revive, counter)
             if not self.settings.search:
                 self._dispatch.add_blocks(self.planned, self._journalled)
 

@@ -14,7 +14,7 @@ from suite.analysis.rows.blocks import UNSOUND_RELEASE, release_of, unsound
 from suite.analysis.rows.groups import flags_of
 from suite.catalog.defects import DEFECTS, PLACES, SLOW, UNSOUND, Defect, find_defects
 from suite.catalog.frameworks import FRAMEWORKS
-from suite.catalog.setting import version_key
+from suite.catalog.versions import version_key
 from suite.doctor.checks import NOTE, OK, WARNING, frameworks
 from suite.record.record import Record
 from suite.report.tables.timed import foot_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from suite.catalog.frameworks import FRAMEWORKS
-from suite.catalog.setting import is_open, version_key
+from suite.catalog.versions import is_open, version_key
 from suite.plan.cell import Cell, CellError
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.settings.frameworks import interpreter_variable, too_old

@@ -290,16 +290,3 @@ def test_running_statistics(share: float, unbiased: bool, cause: str) -> None:
         arrays.append({"layers/0/input": WORDS, **running})
     tensors = {"norm/scale": SCALE, "norm/bias": SHIFT}
     assert named("evaluation", arrays, tensors, [tuple(tensors)], None, 0) == [cause]
-
-
-def test_layers_that_are_one_in_the_other_framework_are_compared_as_a_whole() -> None:
-    """PyTorch's attention has the kernel of its output, which is a layer of its own in Keras."""
-    tensors = {name: DRAW.standard_normal((6, 6)) for name in ("attention/query", "attention/out")}
-    whole = side("pytorch", {"layers/0/input": WORDS, "layers/0/output": 2 * WORDS}, tuple(tensors))
-    parts = {"layers/0/input": WORDS, "layers/0/output": 9 * WORDS, "layers/1/input": 5 * WORDS}
-    split = side("tensorflow", parts | {"layers/1/output": 2 * WORDS}, *((name,) for name in tensors))
-    for one, other in ((whole, split), (split, whole)):
-        (layer,) = Pair(one, other, Given(tensors, [])).layers
-        assert np.array_equal(*layer.pair("output"))
-        assert layer.tensors.keys() == tensors.keys()
-        assert layer.name == "attention"

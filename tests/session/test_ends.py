@@ -54,13 +54,13 @@ def test_the_run_s_own_comparison_stands_at_the_end_and_no_ranking_of_single_lau
     _, end = done.output.split(" comparison ")
     lines = [line.split() for line in end.splitlines()]
     at = next(number for number, words in enumerate(lines) if words[:1] == ["framework"])
-    rows = {words[0]: words for words in lines[at : at + 4]}
+    rows = {words[0]: words for words in lines[at : at + 5]}  # below a rule
     torch, tensorflow, jax = (rows[name] for name in FRAMEWORKS)
-    assert rows["framework"] == ["framework", "compile", "n", "samples/s", "to", "pytorch", "bottleneck", "outcome"]
+    assert rows["framework"] == ["framework", "compile", "n", "samples/s", "to", "pytorch", "memory", "MiB", "outcome"]
     assert torch[4] == "1.00"
     assert (tensorflow[2], tensorflow[-1]) == ("0/1", "unsupported")
     assert float(jax[4]) < 1
-    assert "(1 launch, not tested)" in end
+    assert "(n = 1, not tested); TensorFlow has no result (unsupported)" in end
     assert "not measured: 1 launch unsupported: tensorflow: no such mode" in end.splitlines()
     assert "Saved benchmark data in: " in done.output
     (run,) = (saved["suite"]["run"] for saved in done.saved.values())

@@ -8,6 +8,7 @@ import signal
 
 import pytest
 
+from framework_training_suite import PROGRAM, spelled
 from suite.plan.blocks import blocks
 from suite.plan.matrix import matrix
 from suite.session.journal import Journal, read
@@ -15,6 +16,13 @@ from tests.processes import alive, wait_until
 from tests.sessions import Suite, records_of, refused
 
 SMOKE = matrix("smoke")
+
+
+def continuation(output: str) -> str:
+    """The command that a session names at its end, in the one spelling that commands have."""
+    (line,) = re.findall(r"Continue with: (.*)", output)
+    assert line.startswith(f"{spelled(PROGRAM + ' run')} ")
+    return str(line)
 
 
 def limited(bytes_most: int) -> str:
@@ -63,11 +71,11 @@ def test_an_interrupted_run_keeps_what_it_measured_and_resumes(suite: Suite) -> 
     assert cut.status == 2
     assert "INTERNALERROR" not in cut.output
     assert not alive(int(hangs.read_text()))
-    assert f"2 launches did not run; the others are in {cut.journals[0]}. Continue with: pytest " in cut.output
+    assert f"2 launches did not run; the others are in {cut.journals[0]}. Continue with: " in cut.output
     assert read(*cut.journals)[1] == records_of(cut.saved["0001_cut.json"])
     assert [r.cell.framework for r in read(*cut.journals)[1]] == order(seed)[:1]
 
-    done = suite(*arguments, "--resume")
+    done = suite.typed(continuation(cut.output))
     assert done.status == 0, done.output
     assert done.journals == cut.journals, "the run goes on in its own journal"
     assert [line.split()[1] for line in done.launched] == [*order(seed)[:2], *order(seed)[1:]]
@@ -155,7 +163,7 @@ def test_a_run_that_is_asked_to_end_saves_what_it_measured_and_can_go_on(
     assert measured[-1] == LAST
     held = [record.cell.framework for saved in done.saved.values() for record in records_of(saved)]
     assert sorted(held) == sorted(measured[:-1])
-    assert "Continue with: pytest " in done.output
+    assert continuation(done.output).endswith(f" --resume={done.journals[0].stem}")
     again = suite(*HANGING, "--resume")
     assert again.status == 0, again.output
     assert again.launched == [*launched, f"imdb_lstm {LAST} full 0"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from suite.analysis.records.ledger import UNACCOUNTED, problems
 from suite.catalog.defects import UNSOUND, Defect, find_defects
 from suite.catalog.frameworks import FRAMEWORKS
-from suite.catalog.setting import VERSION
+from suite.catalog.versions import VERSION
 from suite.plan.measuring import REPEAT, SEQUENTIAL
 from suite.record.disturbance import DISTURBED, find_disturbances, is_disturbed
 from suite.record.record import Record

@@ -23,7 +23,7 @@ from suite.analysis.rows.groups import Group, Row, RowKey, group
 from suite.analysis.statistics.inference import LEVEL, Estimate
 from suite.analysis.statistics.multiple_testing import AXES_OF_GAINS, NOTHING, Known, compare, ratios
 from suite.analysis.statistics.ratios import LEAST_OF_RUN, Pair, counterparts
-from suite.catalog.setting import VERSION, version_key
+from suite.catalog.versions import VERSION, version_key
 from suite.plan.cell import Cell
 from suite.plan.measuring import MARGIN
 

@@ -30,4 +30,9 @@ def command_words(arguments: Sequence[str]) -> tuple[str, list[str]]:
     if not {"suite", str(SUITE)} & {*arguments}:
         return "pytest", [*arguments]
     implied = ("suite", str(SUITE), "--pyargs", SAVE, *CONFIGURED)
-    return RUN, [word for word in arguments if word not in implied]
+    words = []
+    for before, word, after in zip(["", *arguments], arguments, [*arguments[1:], ""], strict=False):
+        is_named = word == SAVE and after not in ("", "suite", str(SUITE)) and not after.startswith("-")
+        if word not in implied or is_named or before in ("-k", "-m"):
+            words.append(word)
+    return RUN, words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from suite.catalog.frameworks import FRAMEWORKS, MEMORY_FRACTION
-from suite.catalog.setting import version_key
+from suite.catalog.versions import version_key
 from suite.plan.cell import Cell
 
 __all__ = ("MEMORY_FRACTION", "VARIABLES", "interpreter_variable", "too_old", "variables_of")

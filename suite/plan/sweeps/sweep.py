@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from suite.catalog.setting import INSTALLED, is_open
 from suite.catalog.settings import SETTINGS, SWEPT
 from suite.catalog.suggest import unknown
+from suite.catalog.versions import INSTALLED, is_open
 from suite.plan.cell import (
     COMPILES_OF,
     FRAMEWORKS,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.statistics.changes import Step
 from suite.catalog.metrics import METRICS
-from suite.catalog.setting import INSTALLED, TEXT
+from suite.catalog.setting import TEXT
+from suite.catalog.versions import INSTALLED
 from suite.record.text import clean
 from suite.report.format.names import framework, workload
 from suite.report.format.view import View

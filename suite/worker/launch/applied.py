@@ -24,8 +24,8 @@ import numpy as np
 
 from suite.catalog.frameworks import FRAMEWORKS, READ_BY_ALL
 from suite.catalog.loaders import Loader
-from suite.catalog.setting import VERSION, version_key
 from suite.catalog.settings import SETTINGS
+from suite.catalog.versions import VERSION, version_key
 from suite.plan.cell import MODEL_DIVIDED, TUNINGS, Cell
 from suite.plan.settings.allocators import list_variables
 from suite.plan.settings.frameworks import variables_of
