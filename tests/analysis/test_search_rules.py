@@ -48,7 +48,7 @@ def test_effects_without_interaction_are_found_from_pairs_of_unequal_length(drop
         ratio = found[setting].ratio
         assert ratio.low < truth < ratio.high
         assert ratio.high / ratio.low < 1.06
-        assert ratio.pairs == 4
+        assert ratio.blocks == 4
         assert not found[setting].depends_on
     assert (found["precision"].value, found["precision"].base) == ("bf16", "fp32")
 

@@ -33,7 +33,7 @@ ENDING_S = 20.0
 Planned = tuple[Cell, int, int]
 
 #: Leaves a call to the thread of the run, which alone prints and tells observers.
-Post = Callable[[Callable[[], object]], None]
+RunOnMainThread = Callable[[Callable[[], object]], None]
 
 
 def key_of(cell: Cell, number: int) -> str:
@@ -57,7 +57,7 @@ class Dispatch:
     """
 
     hosts: Sequence[HostGroup]
-    make: Callable[[HostGroup, Post], Launcher]
+    make: Callable[[HostGroup, RunOnMainThread], Launcher]
     keep: Callable[[Record, float, float], Record]
     say: Callable[[str], None]
     revive: Callable[[HostGroup, Callable[[], None]], HostGroup]

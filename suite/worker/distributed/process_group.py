@@ -46,7 +46,7 @@ RANKS_APART = 1_000_003
 def find_training(framework: ModuleType, cell: Cell, team: ProcessGroup | None) -> Callable[..., Any]:
     """What makes the training of a cell: the framework's own, or that of one process of several devices."""
     if team is None or cell.devices == 1:
-        made: Callable[..., Any] = (framework if interfaces.native(cell) else interfaces.of(cell)).Training
+        made: Callable[..., Any] = (framework if interfaces.native(cell) else interfaces.load_interface(cell)).Training
         return made
     return partial(team.devices.Training, ranks=team.ranks)
 
@@ -95,7 +95,7 @@ class ProcessGroup:
             "batch_normalisation": "whole batch" if self.cell.strategy in WHOLE_BATCH else "per replica",
             "threads_per_rank": usable_cores(),
         }
-        added: dict[str, Any] = self.devices.unite(self.cell, device, self.ranks)
+        added: dict[str, Any] = self.devices.init_process_group(self.cell, device, self.ranks)
         return settings | added
 
     @property

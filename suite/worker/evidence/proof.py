@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> None:
         traceback.print_exc()
         sys.exit(describe_fault(error, Path(options.folder)))
     tools = import_module(f"suite.worker.frameworks.{options.framework}.evidence")
-    with tools.programs_kept(str(Path(options.arrays).parent), "quickly"):
+    with tools.compile_cache(str(Path(options.arrays).parent), "quickly"):
         facts, arrays = collect(options.framework, options.workload, module, spec, weights=weights, batches=batches)
     np.savez(options.arrays, **arrays)  # type: ignore[arg-type]
     Path(options.answer).write_text(json.dumps(facts), encoding="utf-8")

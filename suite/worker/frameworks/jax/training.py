@@ -59,7 +59,7 @@ MATMUL_PRECISION = {"fp32": "highest", "tf32": "tensorfloat32", "fp64": "highest
 #: long (0.91 to 1.15, n = 12) in size small and 1.00 times (0.58 to 1.17, n = 10) in full; `tests/cuda` has a GPU's.
 DROPOUT_PRNG = {"cpu": "threefry2x32", "cuda": "threefry2x32"}
 
-#: Options of XLA for a step that compiles now. What is timed has none; `evidence.programs_kept` sets some.
+#: Options of XLA for a step that compiles now. What is timed has none; `evidence.compile_cache` sets some.
 COMPILER_OPTIONS: dict[str, Any] = {}
 
 Batch = tuple[jax.Array, jax.Array]
