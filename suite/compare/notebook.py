@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,7 @@ class Answer(str):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in self.splitlines())}</ul>"
+        return _page(self)
 
     def _repr_markdown_(self) -> str:
         return "\n".join(f"- {markdown.escape(line)}" for line in self.splitlines())
@@ -107,7 +106,7 @@ class Run:
         return f"{', '.join(self.compared.sources)}: {len(self.compared.loaded.launches)} launches"
 
     def _repr_html_(self) -> str:
-        return f"<p><b>{escape(repr(self))}</b></p>{self.answer._repr_html_()}"
+        return _page(self.answer, repr(self))
 
     def _repr_markdown_(self) -> str:
         return f"**{markdown.escape(repr(self))}**\n\n{self.answer._repr_markdown_()}"
@@ -149,6 +148,12 @@ def load(
         one_file=False, publish=None,
     )  # fmt: skip
     return Run(make(loaded, group_launches(loaded, options), options, paths), (*notes, *loaded.notes))
+
+
+def _page(text: Answer, name: str = "") -> str:
+    from suite.report.html.document import render
+
+    return render("notebook.html.jinja", name=name, lines=text.splitlines())
 
 
 def _frame(rows: Any, columns: Iterable[str] | None = None) -> DataFrame:

@@ -92,7 +92,7 @@ def test_a_framework_that_alone_was_limited_to_fewer_threads_has_no_ratio_and_is
     (contest,) = found.findings.contests
     assert {row.cell.framework for row in contest.rows} == {"tensorflow", "jax"}
     assert "threads in use 1 for 8 cores against one a core" in contest.unranked["pytorch"]
-    screen = short(held, "run-a", 120, 40)
+    screen = short(held, "run-a", 120)
     assert "PyTorch is not ranked" in " ".join(screen.split())
     assert "OMP_NUM_THREADS" in screen.split("samples/s")[1], "a note below the table"
     both = compared([each for each in held if each.cell.framework != "tensorflow"]).findings.contests[0]

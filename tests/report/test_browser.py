@@ -41,7 +41,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     run = records.save(folder / "runs" / "0001_cpu.json", records.launches(n=6))
     draw = plots.draw
     with pytest.MonkeyPatch.context() as patch:  # pages hold their plots, and need no files of them
-        patch.setattr(plots, "draw", lambda timed, trained, place, _: draw(timed, trained, place, []))
+        patch.setattr(plots, "draw", lambda timed, trained, place, *_: draw(timed, trained, place, []))
         for each in (run, SETTINGS, ACCURACY):
             assert main([str(each), "--publish", str(folder)]) == 0
     with browser.started(command, tmp_path_factory.mktemp("profile")) as tab:

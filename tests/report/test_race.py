@@ -93,8 +93,8 @@ def test_labels_have_what_differs_only() -> None:
 )
 def test_the_command_runs_the_winner_and_nothing_else(cell: Cell) -> None:
     words = shlex.split(command(cell, 0.86 if cell.recipe else None))
-    assert words[:3] == ["pytest", "suite", "--benchmark-save"]
-    options = dict(zip(words[3::2], words[4::2], strict=True))
+    assert words[:2] == ["training-suite", "run"]
+    options = dict(zip(words[2::2], words[3::2], strict=True))
     axes = {name[2:]: parse_values(name[2:], text) for name, text in options.items() if name[2:] in AXES}
     base = union_of_names([options["--matrix"]], gpu=False) if "--matrix" in options else usual(gpu=False)
     assert swept(base, axes).cells == (cell,)

@@ -21,7 +21,7 @@ from tests.weights import published, weight
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A published run in the form of old: indented, every record whole, plain lines over time."""
 
-    def draw(tables: object, learned: object, folder: Path, suffixes: object) -> list[object]:
+    def draw(tables: object, learned: object, folder: Path, *_: object) -> list[object]:
         (folder / "hero.png").write_bytes(b"drawn")
         return []
 

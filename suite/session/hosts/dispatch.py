@@ -134,7 +134,6 @@ class Dispatch:
             raise StoppedError
 
     def _serve(self, host: HostGroup) -> None:
-        """Run blocks on one host, until there are no more or the host is lost."""
         launcher = self.make(host, self._posted.put)
         launcher.stop = self.stop
         try:
@@ -181,7 +180,6 @@ class Dispatch:
             self._done[record.key] = record
 
     def _give_back(self, launcher: Launcher, block: Block) -> None:
-        """Let another host, or the same one when it is back, go on with a block."""
         with self._changed:
             block.lost, block.host = block.lost + 1, ""
             if block.lost >= LOST_MOST:

@@ -198,7 +198,6 @@ class ProcessGroup:
         return AllReduce(size, seconds, SUMS, size / seconds, max(peak_size / peak_s, size / seconds))
 
     def _time_sums(self, device: str, size: int, times: int) -> list[float]:
-        """Seconds of each sum of an array of so many bytes, of the slowest process."""
         run = self.devices.summing(self.cell, device, self.ranks, size)
         run(2)
         seconds = []

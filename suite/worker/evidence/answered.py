@@ -198,7 +198,6 @@ class Reevaluation:
         return Scored(samples, float(np.max(np.abs(sums - 1))), self._wrong(), off, coarse, self._right(losses))
 
     def _right(self, losses: Array) -> float:
-        """The share of right answers by these losses, or where positions have labels, of their own."""
         if self.own:
             return float(np.mean(self.right[-len(self.own) :], dtype=np.float64))
         return float(np.mean(self._by_label(losses).argmin(1) == self.subject.data.test.labels[self.drawn]))
@@ -210,7 +209,6 @@ class Reevaluation:
         return scored[: len(scored) - len(self.own)].reshape(len(self.drawn), -1)
 
     def _wrong(self) -> int:
-        """Samples whose right label is not the one with the least loss, or that were scored otherwise before."""
         losses, right = self._by_label(self.losses.astype(np.float64)), self._by_label(self.right).astype(bool)
         if len(self.evaluated[0]) != len(self.subject.data.test):
             return len(self.drawn) + len(self.own)

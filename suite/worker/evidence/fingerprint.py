@@ -184,7 +184,6 @@ def check_formula(
 
 
 def _move_to(training: Any, formula: Formula, step: int) -> None:
-    """Let the next step be the one of this number, counted from 0."""
     missing = step - formula.steps
     if missing > 0:
         formula.steps += missing

@@ -93,7 +93,6 @@ def _within(path: str, around: str) -> bool:
 
 
 def _values(array: Array) -> Array:
-    """The values in order of their size, whatever the layout."""
     return np.sort(np.asarray(array, np.float64), axis=None) + 0.0  # which makes one zero of both
 
 

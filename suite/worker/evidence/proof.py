@@ -252,7 +252,6 @@ def _number(path: str) -> str:
 
 
 def _are_same(passes: list[Array]) -> bool:
-    """Whether two passes differ by rounding alone, of float32 at most."""
     one, *others = passes
     return all(np.abs(one - other).max() <= SAME * np.abs(one).max() for other in others if one.shape == other.shape)
 

@@ -124,7 +124,6 @@ class Training(single.Training):
         return self._average(super()._accumulate(state, batch))
 
     def _average(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Loss, gradients and the rest of a step with the gradients' mean over all devices."""
         loss, gradients, *rest = results
         if self.device.platform == "cpu":  # where XLA would sum each tensor by itself; on a GPU it joins them
             flat, whole = ravel_pytree(gradients)

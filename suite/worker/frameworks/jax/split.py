@@ -68,7 +68,6 @@ class Training(jax_devices.Training):
         return np.asarray(logits, np.float64)
 
     def _spread(self, state: single.State) -> single.State:
-        """The same state, each array divided over the devices or on all of them."""
         plain = state._replace(key=jax.random.key_data(state.key))
         spread = jax.tree.map(lambda leaf: jax.device_put(np.array(leaf), self._place_of(leaf)), plain)
         return spread._replace(key=jax.random.wrap_key_data(spread.key, impl=self.prng))

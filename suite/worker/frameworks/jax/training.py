@@ -161,7 +161,6 @@ class Training:
         return after, loss, gradients
 
     def _differentiate(self, state: State, statistics: Any, batch: Any) -> tuple[Any, ...]:
-        """Loss, gradients, statistics, whether all is finite, and the loss scale after one batch."""
         if state.scale is None:
             differentiated = jax.value_and_grad(self._loss, has_aux=True)
             (loss, statistics), gradients = differentiated(state.weights, statistics, *batch)
@@ -221,7 +220,6 @@ class Training:
         self.state = restored._replace(key=jax.random.wrap_key_data(restored.key, impl=self.prng))
 
     def _flatten(self) -> tuple[dict[str, jax.Array], Any]:
-        """The state's arrays by their place in it, the random key as numbers, and the tree that they make."""
         plain = self.state._replace(key=jax.random.key_data(self.state.key))
         leaves, tree = jax.tree_util.tree_flatten_with_path(plain)
         return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}, tree

@@ -238,7 +238,6 @@ def read_program(training: Any, functions: Sequence[Any], nodes: Sequence[Any]) 
 
 
 def _compiles_unasked() -> bool:
-    """Whether TensorFlow has XLA compile parts of any graph, as a small graph shows that runs so."""
     if not pywrap_tf_session.TF_GetXlaAutoJitEnabled():
         return False
 

@@ -134,7 +134,6 @@ class Training(single.Training):
         return tf.add_n(losses) / count, [mean for own in means for mean in own]
 
     def _of_microbatch(self, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[list[tf.Tensor]]]:
-        """The loss of a microbatch and the gradients of each stage, computed where its layers are."""
         first, second = self.model.stages
         with tf.device(first.place), tf.GradientTape() as before:
             x = first.model(inputs, training=True)
