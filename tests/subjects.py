@@ -9,7 +9,7 @@ from typing import Any
 from suite.plan.cell import Cell
 from suite.record.parts.evidence import Trace
 from suite.worker.evidence.fingerprint import take_own_fingerprint
-from suite.worker.evidence.subject import Subject
+from suite.worker.evidence.subject import EvidenceContext
 from tests.frameworks import data, framework_of, module
 from tests.isolation import in_own_process
 from workloads.spec import specification
@@ -17,12 +17,12 @@ from workloads.spec import specification
 BATCH = 16
 
 
-def subject(workload: str, framework: str, **spec_changes: Any) -> Subject:
+def subject(workload: str, framework: str, **spec_changes: Any) -> EvidenceContext:
     code = framework_of(framework)
     cell = Cell(workload, framework, batch=BATCH, size="small")
     code.prepare(cell, "cpu", 0)
     spec = replace(specification(workload, "small"), **spec_changes)
-    return Subject(cell, code, module(workload, framework), "cpu", spec, spec.arrange(data(spec.data)))
+    return EvidenceContext(cell, code, module(workload, framework), "cpu", spec, spec.arrange(data(spec.data)))
 
 
 @cache

@@ -86,5 +86,4 @@ def nearest(value: str, choices: Iterable[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text without case, hyphens and underscores."""
     return text.lower().replace("-", "").replace("_", "")

@@ -59,7 +59,7 @@ def require_folder(place: str) -> str:
 
 
 @dataclass(frozen=True)
-class About:
+class TargetInfo:
     """What a target's file says of it, as ``ABOUT``. ``takes`` is its line in a list, ``to`` the help of ``--to``.
 
     ``library`` is the module that it needs, and ``extra`` that of this project which installs it. Without ``--to``, the
@@ -81,7 +81,7 @@ class About:
         return self.check(given or os.environ.get(self.variable) or self.default)
 
 
-def abouts() -> dict[str, About]:
+def abouts() -> dict[str, TargetInfo]:
     """What all targets say of themselves, by name: each is a file in `suite.export.targets` with an ``ABOUT``."""
     modules = {each.name: _module(each.name) for each in pkgutil.iter_modules(targets.__path__)}
     return {name: module.ABOUT for name, module in modules.items() if hasattr(module, "ABOUT")}

@@ -107,7 +107,6 @@ def _on_devices() -> list[Cell]:
 
 
 def _size() -> str:
-    """What takes long is measured in size small on a CPU."""
     return "full" if has_gpu() else "small"
 
 

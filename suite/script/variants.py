@@ -15,7 +15,7 @@ from pathlib import Path
 from framework_training_suite import CommandError
 from suite.catalog.settings import SCRIPT
 from suite.catalog.suggest import unknown
-from suite.plan.settings.tunings import ARENAS, HUGE_PAGES, KEPT, ONE_ARENA, TCMALLOC
+from suite.plan.settings.tunings import ARENAS, HUGE_PAGES, KEPT_MEMORY, ONE_ARENA, TCMALLOC
 
 #: Stands in an argument for the number of the launch.
 LAUNCH = "{launch}"
@@ -26,7 +26,7 @@ LABEL_MOST = 40
 #: What may make a training faster without a change of its code, by the name that ``--try`` takes: environment
 #: variables, and what must be known of them.
 SWITCHES: dict[str, dict[str, str]] = {
-    "kept-memory": KEPT,
+    "kept-memory": KEPT_MEMORY,
     "one-arena": {ARENAS: ONE_ARENA},
     "tcmalloc": {"LD_PRELOAD": TCMALLOC},
     "hugepages": HUGE_PAGES,

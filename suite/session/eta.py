@@ -86,7 +86,6 @@ class Eta:
         return launching_s + sum(self._estimate_s(cell, self._searches, SEARCH_TRIES) for cell in searches)
 
     def _launch_s(self, cell: Cell, lean: bool) -> float:
-        """The seconds of one launch, from those of its own kind if there are any of its cell."""
         other = self.has(cell, lean=not lean) or (self._launches[not lean] and not self._launches[lean])
         kind = not lean if other and not self.has(cell, lean=lean) else lean
         factor = 1.0 if kind == lean else LEAN if lean else 1 / LEAN

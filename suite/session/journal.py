@@ -93,7 +93,6 @@ class Journal:
         self._last = digest(data)
 
     def _digest_of_line(self, end: int) -> str:
-        """The digest of the line that ends here."""
         size = 1 << 16
         while True:
             begin = max(0, end - size)

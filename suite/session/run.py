@@ -16,7 +16,7 @@ from suite.record.record import Record
 from suite.record.retry import last_tries, may_pass
 from suite.session.eta import Eta, durations, is_lean
 from suite.session.hosts.cluster import Cluster, open_cluster
-from suite.session.hosts.dispatch import Dispatch, Post, key_of
+from suite.session.hosts.dispatch import Dispatch, RunOnMainThread, key_of
 from suite.session.hosts.group import HostGroup
 from suite.session.launches import batch_finder, settings
 from suite.session.launches.launch import LaunchError
@@ -269,7 +269,7 @@ class Run:
             if not self.settings.search:
                 self._dispatch.add_blocks(self.planned, self._journalled)
 
-    def _launcher_on(self, host: HostGroup, post: Post) -> Launcher:
+    def _launcher_on(self, host: HostGroup, post: RunOnMainThread) -> Launcher:
         """What runs launches on a host of a cluster, and leaves it to ``post`` to tell of them."""
 
         def forward(call: Callable[..., object]) -> Callable[..., None]:

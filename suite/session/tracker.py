@@ -112,7 +112,6 @@ class Tracker:
         return None
 
     def _end(self) -> None:
-        """End the process and whatever it started."""
         pipe, self._pipe = self._pipe, None
         if pipe:
             with contextlib.suppress(ProcessLookupError, PermissionError):

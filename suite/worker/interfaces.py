@@ -56,7 +56,7 @@ def native(cell: Cell) -> bool:
     return cell.interface == INTERFACES[0]
 
 
-def of(cell: Cell) -> ModuleType:
+def load_interface(cell: Cell) -> ModuleType:
     """The interface's file for the cell's framework.
 
     Raises `UnsupportedError` where the framework has no such interface, or its package is not installed.
@@ -83,7 +83,7 @@ def _file(cell: Cell) -> str:
 
 def tools(cell: Cell) -> ModuleType:
     """The file for the evidence of the cell."""
-    return import_module(f"suite.worker.frameworks.{cell.framework}.evidence") if native(cell) else of(cell)
+    return import_module(f"suite.worker.frameworks.{cell.framework}.evidence") if native(cell) else load_interface(cell)
 
 
 def module(cell: Cell) -> ModuleType:
@@ -106,7 +106,7 @@ def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
         return {}
     if cell.devices > 1:
         raise UnsupportedError(f"{cell.interface} is measured on one device; use the interface native for several")
-    module = of(cell)
+    module = load_interface(cell)
     asked = {
         "accumulate": cell.accumulate > 1,
         "max": cell.compile == "max",
@@ -125,7 +125,7 @@ def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
 
 def distributions(cell: Cell) -> tuple[str, ...]:
     """The packages that the record names besides the framework's."""
-    return () if native(cell) else tuple(of(cell).DISTRIBUTIONS)
+    return () if native(cell) else tuple(load_interface(cell).DISTRIBUTIONS)
 
 
 def describe_training(training: Any) -> dict[str, Any]:

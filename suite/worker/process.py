@@ -32,7 +32,7 @@ from suite.worker.distributed.process_group import RANKS_APART, ProcessGroup, fi
 from suite.worker.distributed.ranks import ALONE, Ranks, join_ranks
 from suite.worker.evidence.collector import Evidence
 from suite.worker.evidence.fingerprint import DIGESTED_BATCHES
-from suite.worker.evidence.subject import Subject
+from suite.worker.evidence.subject import EvidenceContext
 from suite.worker.evidence.updates import FP16_STEPS
 from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import description, group
@@ -134,7 +134,7 @@ class _Launch:
         self._mark("first_batch_s")
         self.send(took="startup")
         self._describe(data, spec, loader, recipe)
-        subject = Subject(
+        subject = EvidenceContext(
             self.cell, self.framework, self.module, self.device, spec, data, dropout, applied if recipe else None,
             rates, self.job.programs, self.team, self.job.plan.serves,
         )  # fmt: skip
@@ -241,7 +241,7 @@ class _Launch:
         finally:
             self.send(part={"settings": self.settings})
 
-    def _read_back(self, subject: Subject, training: Any, batch: Any, loader: Any) -> None:
+    def _read_back(self, subject: EvidenceContext, training: Any, batch: Any, loader: Any) -> None:
         ran = Ran(subject, training, batch, loader, self.settings, self.started)
         self.settings["applied"] = read_back(ran, self.cell)
 

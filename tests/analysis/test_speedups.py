@@ -17,7 +17,7 @@ from suite.analysis.statistics.changes import Speedup, Step, find_speedups, rele
 from suite.record.record import Record
 from suite.report.screen.short import short
 from suite.report.tables.releases import views
-from suite.report.text.changes import along, largest, training_time
+from suite.report.text.changes import axis_sentence, largest, training_time
 from tests import records
 from tests.shown import grouped
 
@@ -70,7 +70,7 @@ def test_the_largest_gain_is_one_that_was_measured_in_settings_that_are_named() 
     (text,) = largest([("LSTM", gain) for gain in held if gain.axis == "precision"])
     assert re.match(r"largest gain: LSTM, batch (32|64), bf16 instead of fp32 \(6 launches\): PyTorch 2.0x \(", text)
     _, held = found([*steps("jax", 1.0), *steps("jax", 0.5, turn=1, precision="bf16")], "precision")
-    _, (text,) = along("LSTM", "precision", [gain for gain in held if gain.axis == "precision"])
+    _, (text,) = axis_sentence("LSTM", "precision", [gain for gain in held if gain.axis == "precision"])
     assert text.startswith("LSTM, bf16 instead of fp32 (6 launches): JAX 2.0x (")
     assert text.endswith(", faster)")
 

@@ -59,7 +59,7 @@ def ran(cell: Cell) -> Iterator[Ran]:
         device, settings = framework.prepare(cell, "cpu", 0)
         module = interfaces.module(cell)
         interfaces.prepare(cell, device, 0)
-        make = (framework if interfaces.native(cell) else interfaces.of(cell)).Training
+        make = (framework if interfaces.native(cell) else interfaces.load_interface(cell)).Training
         spec = replace(narrow(cell.workload), size=cell.size)
         training = make(cell, spec, module, spec.reference_weights(0), device, seed=0)
         loaders = import_module(f"suite.worker.loaders.{cell.framework}")

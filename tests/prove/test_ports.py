@@ -17,7 +17,7 @@ from suite.worker.evidence.fingerprint import (
     take_own_fingerprint,
 )
 from suite.worker.evidence.layers import owners
-from suite.worker.evidence.subject import Subject
+from suite.worker.evidence.subject import EvidenceContext
 from tests.frameworks import framework_of, module, needs_frameworks, switches_restored
 from tests.isolation import in_own_process
 from tests.prove.mistakes import PORTS, right
@@ -53,7 +53,7 @@ def evidence(framework: str) -> dict[str, Any]:
         code = framework_of(framework)
         code.prepare(cell, "cpu", 0)
         spec, given = specification(name, "small"), data_of(name)
-        subject = Subject(cell, code, module(name, framework), "cpu", spec, given)
+        subject = EvidenceContext(cell, code, module(name, framework), "cpu", spec, given)
         return (
             take_fingerprint(subject)[0]
             | take_own_fingerprint(subject)

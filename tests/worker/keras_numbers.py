@@ -30,7 +30,7 @@ def computed(workload: str, framework: str, interface: str, rates: Any = None) -
         code.prepare(cell, "cpu", 0)
         # In float32 Keras is made ready, as in a launch whose evidence this is.
         interfaces.prepare(cell.but(precision="fp32"), "cpu", 0)
-        made = (code if interfaces.native(cell) else interfaces.of(cell)).Training
+        made = (code if interfaces.native(cell) else interfaces.load_interface(cell)).Training
         tools, source = interfaces.tools(cell), batches(spec, BATCH)
         with tools.on_host() or nullcontext():
             weights = spec.reference_weights(0)

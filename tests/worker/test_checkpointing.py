@@ -16,7 +16,7 @@ import pytest
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.parts.evidence import Recomputed
 from suite.worker.evidence.collector import compare_checkpointing
-from suite.worker.evidence.subject import Subject
+from suite.worker.evidence.subject import EvidenceContext
 from suite.worker.evidence.updates import deviation
 from suite.worker.frameworks import UnsupportedError, build
 from tests.frameworks import (
@@ -131,7 +131,7 @@ def test_the_evidence_of_a_record_says_what_is_kept_and_that_no_gradient_moved()
     cell, spec = cell_of("cifar100_cnn", "pytorch"), narrow("cifar100_cnn")
     code = framework_of("pytorch")
     code.prepare(cell, "cpu", 0)
-    subject = Subject(cell, code, module("cifar100_cnn", "pytorch"), "cpu", spec, data(spec.data))
+    subject = EvidenceContext(cell, code, module("cifar100_cnn", "pytorch"), "cpu", spec, data(spec.data))
     found = compare_checkpointing(subject)
     assert found.gradient == 0.0
     assert 0 < found.kept_bytes < 0.3 * found.usual_bytes
@@ -146,7 +146,7 @@ def test_other_masks_in_the_second_pass_would_show(monkeypatch: pytest.MonkeyPat
     cell, spec = cell_of("cifar100_cnn", "pytorch"), narrow("cifar100_cnn")
     code = framework_of("pytorch")
     code.prepare(cell, "cpu", 0)
-    found: Recomputed = compare_checkpointing(Subject(cell, code, pytorch, "cpu", spec, data(spec.data)))
+    found: Recomputed = compare_checkpointing(EvidenceContext(cell, code, pytorch, "cpu", spec, data(spec.data)))
     assert found.gradient > 0.1
 
 

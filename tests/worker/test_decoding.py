@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.analysis.identity.by_itself import by_itself
+from suite.analysis.identity.self_checks import self_checks
 from suite.analysis.statistics.serving import FIGURES
 from suite.plan.cell import Cell
 from suite.plan.measuring import DECODED
@@ -117,4 +117,4 @@ def test_the_figures_are_of_one_prompt_and_of_eight() -> None:
 def test_a_cache_that_is_off_is_said() -> None:
     found = Answered(8, 1e-6, 0, False, 0.2)
     record: Any = SimpleNamespace(identity=Identity(answered=found), inference=None, cell=Cell("gpt_small", "jax"))
-    assert by_itself([record]) == "with its cache, decoding is off the whole pass by 2e-01"
+    assert self_checks([record]) == "with its cache, decoding is off the whole pass by 2e-01"

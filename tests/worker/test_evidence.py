@@ -26,7 +26,7 @@ from suite.worker.evidence.fingerprint import (
     take_float64_fingerprint,
     take_own_fingerprint,
 )
-from suite.worker.evidence.subject import Subject
+from suite.worker.evidence.subject import EvidenceContext
 from suite.worker.evidence.updates import Formula, deviation
 from tests.frameworks import cells, framework_of, needs_frameworks
 from tests.isolation import in_own_process
@@ -149,7 +149,7 @@ def test_another_optimizer_is_off_its_formula(setting: str, framework: str, monk
 RATES = np.array([0.002, 0.001, 0.003, 0.5], np.float32)
 
 
-def by_recipe(workload: str, framework: str) -> Subject:
+def by_recipe(workload: str, framework: str) -> EvidenceContext:
     """A subject that trains to its end, at rates of its own."""
     one = subject(workload, framework)
     return replace(one, recipe=one.spec, rates=RATES)

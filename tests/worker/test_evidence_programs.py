@@ -25,7 +25,7 @@ def test_what_is_kept_of_earlier_launches_changes_no_bit_and_serves_evidence_alo
     sharing = replace(subject("imdb_lstm", "jax"), programs=str(tmp_path))
     kept: list[set[str]] = []
     for _ in range(2):
-        with sharing.programs_kept():
+        with sharing.compile_cache():
             traces.append(take_own_fingerprint(sharing)["own"])
         kept.append({path.name for path in tmp_path.iterdir()})
         take_own_fingerprint(replace(sharing, cell=sharing.cell.but(batch=BATCH + 1)))
@@ -51,7 +51,7 @@ def test_what_a_release_no_longer_has_is_left_out(tmp_path: Path, monkeypatch: p
     monkeypatch.setitem(jax_evidence.WITHOUT_EMITTERS, "xla_cpu_no_such_option", True)
     monkeypatch.delitem(jax.config.values, "jax_persistent_cache_enable_xla_caches")
     jax_evidence.time_savers.cache_clear()
-    with jax_evidence.programs_kept(str(tmp_path), how="quickly"):
+    with jax_evidence.compile_cache(str(tmp_path), how="quickly"):
         assert "xla_cpu_no_such_option" not in COMPILER_OPTIONS
         program = jax.jit(lambda number: number + 1).lower(1).compile(compiler_options=COMPILER_OPTIONS)
     assert program(1) == 2

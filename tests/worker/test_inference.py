@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.analysis.identity.by_itself import by_itself
+from suite.analysis.identity.self_checks import self_checks
 from suite.plan.cell import Cell
 from suite.plan.measuring import LEAST_FOR_P99, Plan
 from suite.record.parts.evidence import Answered, Decoded, Identity, Inference
@@ -190,14 +190,14 @@ def test_what_is_wrong_is_said(answered: Answered, words: str) -> None:
         "cell": Cell("imdb_lstm", "jax"),
     }
     record: Any = SimpleNamespace(identity=Identity(answered=answered), **served)
-    assert by_itself([record]) == words
+    assert self_checks([record]) == words
     unchecked: Any = SimpleNamespace(identity=Identity(), **served)
-    assert by_itself([unchecked]) == "the answers of inference were not checked"
+    assert self_checks([unchecked]) == "the answers of inference were not checked"
     decoded = replace(served["inference"], decoded=(Decoded(1, 8, 8, 0.1, 0.1),))
     without: Any = SimpleNamespace(
         identity=Identity(answered=Answered(8, 1e-6, 0, False)), **served | {"inference": decoded}
     )
-    assert by_itself([without]) == "decoding was not checked against passes without a cache"
+    assert self_checks([without]) == "decoding was not checked against passes without a cache"
 
 
 @needs_frameworks

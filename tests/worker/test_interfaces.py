@@ -101,7 +101,8 @@ def test_a_window_is_one_fit_of_its_steps_and_the_next_goes_on_from_it() -> None
         code.prepare(cell, "cpu", 0)
         module, weights = interfaces.module(cell), spec.reference_weights(0)
         native, fitted = (
-            make(cell, spec, module, weights, "cpu") for make in (code.Training, interfaces.of(cell).Training)
+            make(cell, spec, module, weights, "cpu")
+            for make in (code.Training, interfaces.load_interface(cell).Training)
         )
         steps = [float(native.step(native.put(source[number]))) for number in range(5)]
         coming = (fitted.put(source[number]) for number in range(5))
@@ -145,7 +146,7 @@ def test_what_an_interface_does_not_have_is_unsupported(
 def test_keras_on_another_backend_than_the_row_says_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     framework_of("tensorflow")
     cell = Cell("imdb_lstm", "tensorflow", interface="keras")
-    interfaces.of(cell)  # it asks for the backend when it is imported, too
+    interfaces.load_interface(cell)  # it asks for the backend when it is imported, too
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
     with pytest.raises(RuntimeError, match="Keras runs on jax, not on tensorflow: KERAS_BACKEND came too late"):
         interfaces.prepare(cell, "cpu", 0)
@@ -153,7 +154,7 @@ def test_keras_on_another_backend_than_the_row_says_is_an_error(monkeypatch: pyt
 
 @pytest.mark.parametrize(("interface", "owner", "other"), [("nnx", "jax", "pytorch"), ("lightning", "pytorch", "jax")])
 def test_an_interface_of_one_framework_is_no_other_s(interface: str, owner: str, other: str) -> None:
-    for look in (interfaces.of, interfaces.module):
+    for look in (interfaces.load_interface, interfaces.module):
         with pytest.raises(UnsupportedError, match=f"{interface} is an interface of {owner}, not of {other}"):
             look(Cell("imdb_lstm", other, interface=interface))
 
@@ -174,7 +175,7 @@ def test_without_its_package_the_reason_names_the_extra(
     monkeypatch.setattr(interfaces, "import_module", missing)
     words = rf"{interface.title()} is not installed .*pip install -e '\.\[pytorch-cpu,{interface}\]'"
     with pytest.raises(UnsupportedError, match=words):
-        interfaces.of(Cell("imdb_lstm", "pytorch", interface=interface))
+        interfaces.load_interface(Cell("imdb_lstm", "pytorch", interface=interface))
 
 
 class Epochs:

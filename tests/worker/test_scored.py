@@ -11,7 +11,7 @@ import pytest
 
 from suite.plan.cell import Cell
 from suite.record.parts.evidence import Scored
-from suite.worker.evidence.answered import Again
+from suite.worker.evidence.answered import Reevaluation
 from suite.worker.launch.training import scores
 from tests.frameworks import data
 from workloads.data.augment import evaluation_batches
@@ -54,7 +54,7 @@ def scored(trained: Linear, shown: Linear | None = None, fresh: Linear | None = 
     held = data(SPEC.data)
     subject: Any = SimpleNamespace(cell=Cell("cifar100_cnn", "pytorch"), data=held, spec=SPEC, length=None, team=None)
     batches = evaluation_batches(held, EVALUATION_BATCH)
-    again = Again.of(subject, trained, scores(shown or trained, batches), seed=3)
+    again = Reevaluation.of(subject, trained, scores(shown or trained, batches), seed=3)
     assert again
     again.subject = SimpleNamespace(**vars(subject) | of)
     found = again.evidence(fresh or Linear(seed=1), trained.checkpoint())
@@ -137,7 +137,7 @@ def read(trained: Text, shown: Text | None = None, fresh: Text | None = None) ->
     held = replace(data(SPEC.data), train=split, test=split, form="plain")
     spec = SimpleNamespace(label_count=WORDS, ignored_label=-1, evaluation_batch=20)
     subject: Any = SimpleNamespace(cell=Cell("cifar100_cnn", "pytorch"), data=held, spec=spec, length=None, team=None)
-    again = Again.of(subject, trained, scores(shown or trained, evaluation_batches(held, 20)), seed=3)
+    again = Reevaluation.of(subject, trained, scores(shown or trained, evaluation_batches(held, 20)), seed=3)
     assert again
     assert [len(inputs) for inputs, _, _ in again.batches] == [20, 20, 20], "every word, then 20 texts with their own"
     found = again.evidence(fresh or Text(seed=1), trained.checkpoint())
@@ -161,4 +161,4 @@ def test_nothing_is_said_where_the_number_of_labels_is_not_known() -> None:
     held = data(SPEC.data)
     spec = SimpleNamespace(label_count=0, ignored_label=None)
     subject: Any = SimpleNamespace(cell=Cell("cifar100_cnn", "pytorch"), data=held, spec=spec, length=None, team=None)
-    assert Again.of(subject, Linear(), (np.zeros(1), np.zeros(1)), seed=3) is None
+    assert Reevaluation.of(subject, Linear(), (np.zeros(1), np.zeros(1)), seed=3) is None

@@ -64,5 +64,5 @@ def test_every_process_takes_every_sample_and_trains_nothing_alone(framework: st
 def test_the_file_of_the_strategy_has_what_a_team_asks_for(framework: str) -> None:
     team = ProcessGroup(Cell("imdb_lstm", framework, devices=2, strategy="split"), Ranks())
     assert team.devices is import_module(f"suite.worker.frameworks.{framework}.split")
-    assert set(team.devices.__all__) == {"Training", "connect", "gradient_bytes", "loaders", "unite"}
+    assert set(team.devices.__all__) == {"Training", "connect", "gradient_bytes", "loaders", "init_process_group"}
     assert "tuned" in team.devices.loaders(team.cell)

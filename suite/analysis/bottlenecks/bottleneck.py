@@ -113,7 +113,6 @@ def bottleneck(row: Row, group: Group) -> Bottleneck:
 
 
 def _kind(row: Row, group: Group, compute: Paired, exchange: Estimate | None) -> tuple[str, str]:
-    """The verdict, and the reason if that is not what loading costs."""
     waits_for_data = COVERED * compute.high < 1
     if not waits_for_data and COVERED * compute.low < 1:
         return UNDECIDED, ""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
-from suite.analysis.bottlenecks.known_causes import LITTLE, Reason, find_known_causes
+from suite.analysis.bottlenecks.known_causes import LITTLE_SHARE, Reason, find_known_causes
 from suite.analysis.rows.blocks import pairs
 from suite.analysis.rows.groups import Row
 from suite.analysis.statistics.inference import LEAST, LEVEL, Estimate, holm, mean_test
@@ -115,11 +115,11 @@ def costs(row: Row) -> Costs | None:
 
 
 #: How much of what takes longer is named, and the least share of the difference that is worth a name.
-NAMED, WORTH = 0.90, 0.02
+NAMED_SHARE, LEAST_SHARE = 0.90, 0.02
 #: Operations that no rule knows are named from this share of the difference or of a step on.
 UNKNOWN = 0.05
 #: What goes the other way is named from this share of the difference on.
-AGAINST = 0.10
+AGAINST_SHARE = 0.10
 #: A recurrent layer as one kernel, and what a loop over time steps does instead; the name of all of them together.
 LAYER = ("recurrent kernel", "matrix product", "element-wise")
 RECURRENT = "recurrent layer"
@@ -154,7 +154,7 @@ class Cause:
 class Causes:
     """What makes the steps of ``row`` longer or shorter than those of ``other``.
 
-    ``causes`` add up to `NAMED` of ``longer``, the shares of all categories that take longer, or to all that is worth a
+    ``causes`` add up to `NAMED_SHARE` of ``longer``, the shares of all categories that take longer, or to all worth a
     name; ``longer`` exceeds 1 where others, such as ``against``, go the other way. Seconds are those of a step, or of a
     sample (``per``) where the two have different batches. ``blocks`` have both profiles.
     The times of both are scaled to their timed steps (`suite.analysis.bottlenecks.causes`).
@@ -207,14 +207,14 @@ def causes(row: Costs, other: Costs) -> Causes:
         whole = _sum(longer.seconds, parts)
         most = min(1.0, largest.seconds / whole) if largest and whole else 0.0
         share = (seconds - other_seconds) / difference if difference else 0.0
-        reasons = find_known_causes(parts[0], slower, faster) if share >= AGAINST else ()
+        reasons = find_known_causes(parts[0], slower, faster) if share >= AGAINST_SHARE else ()
         calls = _sum(row.calls, parts), _sum(other.calls, parts)
         operation = clean(largest.name, 80) if largest else ""
         found.append(Cause(name, seconds, other_seconds, share, calls, operation, most, tests.get(name), reasons))
     ordered = sorted(found, key=lambda cause: -cause.share)
     positive = math.fsum(max(cause.share, 0.0) for cause in found)
     least = {"other": UNKNOWN}
-    against = tuple(cause for cause in reversed(ordered) if cause.share <= -least.get(cause.category, AGAINST))
+    against = tuple(cause for cause in reversed(ordered) if cause.share <= -least.get(cause.category, AGAINST_SHARE))
     per, named = "sample" if per_sample else "step", tuple(_most(ordered, positive))
     return Causes(row, other, per, step_s, other_step_s, named, against, len(blocks), positive)
 
@@ -223,7 +223,7 @@ def _most(ordered: Sequence[Cause], longer: float) -> list[Cause]:
     chosen: list[Cause] = []
     sum_of_shares = 0.0
     for cause in ordered:
-        enough = cause.share < WORTH or sum_of_shares >= NAMED * longer
+        enough = cause.share < LEAST_SHARE or sum_of_shares >= NAMED_SHARE * longer
         if not enough or (cause.category == "other" and cause.share >= UNKNOWN):
             chosen.append(cause)
             sum_of_shares += cause.share
@@ -233,7 +233,7 @@ def _most(ordered: Sequence[Cause], longer: float) -> list[Cause]:
 def _groups(row: Costs, other: Costs) -> dict[str, tuple[str, ...]]:
     """The categories that are compared: each by itself, but for a recurrent layer that one side has as a kernel."""
     groups: dict[str, tuple[str, ...]] = {name: (name,) for name in CATEGORIES}
-    kernels = [each.seconds[LAYER[0]] > LITTLE * each.step_s for each in (row, other)]
+    kernels = [each.seconds[LAYER[0]] > LITTLE_SHARE * each.step_s for each in (row, other)]
     if any(kernels) and not all(kernels):
         groups = {name: parts for name, parts in groups.items() if name not in LAYER} | {RECURRENT: LAYER}
     return groups

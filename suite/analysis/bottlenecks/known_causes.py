@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from suite.analysis.bottlenecks.causes import Costs
 
 #: A share of a step below which a category is not there to speak of.
-LITTLE = 0.02
+LITTLE_SHARE = 0.02
 #: From so many calls per step on, an operation runs in a loop over time steps.
 LOOPED = 100
 
@@ -50,7 +50,7 @@ def _xla(costs: Costs) -> bool:
 
 
 def _has(costs: Costs, category: str) -> bool:
-    return costs.seconds[category] > LITTLE * costs.step_s
+    return costs.seconds[category] > LITTLE_SHARE * costs.step_s
 
 
 def _has_named(costs: Costs, pattern: str, most_calls: bool = False) -> bool:

@@ -30,10 +30,10 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...], int]] = {
 STEP = "whole step"
 
 #: Below this share of its roof, neither compute nor memory bounds a part.
-FAR = 0.10
+FAR_BELOW_ROOF = 0.10
 
 #: The bandwidth of a category that takes less than this share of a step says nothing.
-NOTED = 0.02
+NOTED_SHARE = 0.02
 
 COMPUTE, MEMORY, NEITHER = "compute", "memory", "neither"
 
@@ -82,7 +82,7 @@ class RooflinePart:
         share = self.share(roof)
         if share is None or self.intensity is None:
             return ""
-        return NEITHER if share < FAR else MEMORY if self.intensity < roof.ridge else COMPUTE
+        return NEITHER if share < FAR_BELOW_ROOF else MEMORY if self.intensity < roof.ridge else COMPUTE
 
 
 @dataclass(frozen=True)
@@ -177,5 +177,5 @@ def _bandwidth(found: Costs, roof: Roof) -> dict[str, float]:
     return {
         name: moved / found.seconds[name] / roof.bytes_per_s
         for name, moved in found.moved.items()
-        if moved and found.seconds[name] > NOTED * found.step_s and name not in with_flops
+        if moved and found.seconds[name] > NOTED_SHARE * found.step_s and name not in with_flops
     }

@@ -22,7 +22,7 @@ from itertools import product
 from statistics import median, median_low
 from typing import Any, TypeVar
 
-from suite.analysis.identity.by_itself import by_itself
+from suite.analysis.identity.self_checks import self_checks
 from suite.analysis.identity.tolerances import EARLY_UPDATES, STILL, loss_bound, relative, tolerance_of
 from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted
 from suite.plan.cell import INTERFACES
@@ -164,7 +164,7 @@ def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
                 problems += [COMPARED[name] + problem] if problem else []
                 if name == "fingerprint":
                     losses, updates = max(losses, loss), max(updates, update)
-        first_problem = next(iter(problems), "") or by_itself(launches, still)
+        first_problem = next(iter(problems), "") or self_checks(launches, still)
         kind = "differs" if first_problem else usual
         judged[key] = Verdict(kind, first_problem, losses, updates, tolerance.provisional)
     return judged

@@ -147,7 +147,7 @@ APART = ("data", "workload", "environment")
 #: Evidence that differs in every launch.
 OWN_EVIDENCE = ("last", "seconds")
 #: How many values of a field are remembered. A field with more values is rarely equal in two launches.
-MOST = 4096
+MOST_SHARED = 4096
 #: Hosts of a bundle, at most: each is compared with all others.
 MACHINES_MOST = 64
 
@@ -191,7 +191,7 @@ class Reader:
         for name, text in texts.items():
             known = self._known[name]
             shared[name] = known.get(text, getattr(holder, name))
-            if len(known) < MOST:
+            if len(known) < MOST_SHARED:
                 known[text] = shared[name]
         return shared
 

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 class Axis:
     """``value`` is a row's place on the axis, and ``rank`` sorts these values in their natural order.
 
-    ``free`` names the settings of a cell that may differ within a ratio; the value that ``fixed`` returns must be equal
-    all the same, and ``pairs`` says whether a cell may be compared with one at the base. A ``usual`` value is preferred
-    as the base over those that come before it.
+    ``varying`` names the settings of a cell that may differ within a ratio; what ``invariant`` returns must be equal
+    all the same, and ``pairs`` says whether a cell may be compared with one at the base. A value that ``is_default`` is
+    preferred as the base over those that come before it.
     """
 
     name: str
     value: Callable[[Row], str]
     rank: Callable[[Row], Any]
-    free: tuple[str, ...]
-    fixed: Callable[[Cell], object] = lambda _: None
-    usual: Callable[[Row], bool] = lambda _: True
+    varying: tuple[str, ...]
+    invariant: Callable[[Cell], object] = lambda _: None
+    is_default: Callable[[Row], bool] = lambda _: True
     pairs: Callable[[Cell, Cell], bool] = lambda _, __: True
 
 
@@ -80,7 +80,7 @@ def order(axis: Axis) -> Callable[[Row], tuple[Any, ...]]:
 
 
 def _first(axis: Axis, rows: Sequence[Row]) -> str:
-    return axis.value(min(rows, key=lambda row: (not axis.usual(row), axis.rank(row))))
+    return axis.value(min(rows, key=lambda row: (not axis.is_default(row), axis.rank(row))))
 
 
 def _usual(setting: Setting, cell: Cell) -> bool:
@@ -94,8 +94,8 @@ def _axis(setting: Setting, **special: Any) -> Axis:
     parts: dict[str, Any] = {
         "value": lambda row: setting.text(getattr(row.cell, name)) or "none",
         "rank": lambda row: setting.rank(getattr(row.cell, name)),
-        "free": (name,),
-        "usual": lambda row: _usual(setting, row.cell),
+        "varying": (name,),
+        "is_default": lambda row: _usual(setting, row.cell),
     }
     return Axis(name, **parts | special)
 
@@ -103,14 +103,14 @@ def _axis(setting: Setting, **special: Any) -> Axis:
 #: What is special about some axes.
 _SPECIAL: dict[str, dict[str, Any]] = {
     # The samples of one update are split into more parts, so that fewer go through at once.
-    "accumulate": {"free": ("accumulate", "batch"), "fixed": lambda cell: cell.effective_batch},
+    "accumulate": {"varying": ("accumulate", "batch"), "invariant": lambda cell: cell.effective_batch},
     # A device alone has no strategy, so it is the base for all of them; among several devices only the same one is.
     "devices": {
-        "free": ("devices", "strategy"),
+        "varying": ("devices", "strategy"),
         "pairs": lambda cell, base: base.devices == 1 or base.strategy == cell.strategy,
     },
     # Frameworks are compared each in its own compile mode and its own strategy.
-    "framework": {"free": ("framework", *OF_A_FRAMEWORK), "usual": lambda _: True},
+    "framework": {"varying": ("framework", *OF_A_FRAMEWORK), "is_default": lambda _: True},
 }
 
 #: By name, in the order in which they sort rows.

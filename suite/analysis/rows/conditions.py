@@ -66,7 +66,6 @@ def facts(record: Record) -> Facts:
 
 
 def _threads(record: Record) -> dict[str, Any]:
-    """The threads that computed, and how many for the cores."""
     machine, applied = _mapping(record.environment.get("machine")), _mapping(record.settings.get("applied"))
     threads, cores = applied.get("threads", record.settings.get("threads")), record.settings.get("cores")
     usable = cores or machine.get("cores")

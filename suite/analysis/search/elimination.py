@@ -152,11 +152,13 @@ class Elimination:
             return
         # A cell that may yet turn out to break a limit drops no other.
         enough = SEEDS_LEAST if self.question.target is not None else 0
-        judges = np.array([len(self.records.get(cell, ())) >= enough and not state.beyond(cell) for cell in self.cells])
+        eligible = np.array(
+            [len(self.records.get(cell, ())) >= enough and not state.exceeded_limit(cell) for cell in self.cells]
+        )
         if len(state.scores) == 1:
-            gone, reason = find_eliminated(state.scores[0], left, self.question.margin, judges), ""
+            gone, reason = find_eliminated(state.scores[0], left, self.question.margin, eligible), ""
         else:
-            gone, reason = find_dominated(state.scores, left, self.question.margin, judges), "another cell is better"
+            gone, reason = find_dominated(state.scores, left, self.question.margin, eligible), "another cell is better"
         for at in np.flatnonzero(gone):
             self._drop(self.cells[at], WORSE, reason)
 

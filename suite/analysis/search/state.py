@@ -144,13 +144,13 @@ class Race:
     @property
     def recommended(self) -> list[Cell]:
         """The cells that are left, the best first, without those that are beyond a limit on average."""
-        return [cell for cell in self.ranked if not self.beyond(cell)] if self.blocks else []
+        return [cell for cell in self.ranked if not self.exceeded_limit(cell)] if self.blocks else []
 
     @property
     def launched_once(self) -> list[Cell]:
         return [] if self.blocks else [cell for cell in self.ranked if cell in self.records]
 
-    def beyond(self, cell: Cell) -> str:
+    def exceeded_limit(self, cell: Cell) -> str:
         for limit in self.question.limits:
             logs = self.logs(cell, limit.name)
             if len(logs) and mean(logs) < score(limit.value, limit.name):

@@ -110,8 +110,10 @@ def counterpart(row: Row, group: Group, at: Base) -> Row | None:
     axis = at.axis
     candidates = [
         other
-        for other in group.alike(row, *axis.free)
-        if at.holds(other) and (group.across or other.run == row.run) and axis.fixed(other.cell) == axis.fixed(row.cell)
+        for other in group.alike(row, *axis.varying)
+        if at.holds(other)
+        and (group.across or other.run == row.run)
+        and axis.invariant(other.cell) == axis.invariant(row.cell)
         if axis.pairs(row.cell, other.cell)
     ]
 

@@ -197,7 +197,6 @@ def scalings(
 
 
 def _sets(rows: Iterable[Row], kind: str) -> list[tuple[str, list[Row]]]:
-    """The sets of rows that ran well and differ in the number of devices alone, the fewest first."""
     rows = [row for row in rows if row.ok and row.cell.batch != AUTO]
     alone = {(row.run, row.cell): row for row in rows if row.cell.devices == 1}
     sets: dict[tuple[str, Cell, str], list[Row]] = {}

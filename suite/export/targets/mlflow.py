@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from suite.export.contents import curves, digest, facts, figures, identity, seconds_of, settings, start_of, took_s
-from suite.export.target import About, ExportError, Origin
+from suite.export.target import ExportError, Origin, TargetInfo
 from suite.record.record import Record
 from suite.record.text import clean
 
@@ -40,7 +40,7 @@ def _require_server(address: str) -> str:
 
 DEFAULT = "http://127.0.0.1:5000"  # where `mlflow server` listens
 
-ABOUT = About(
+ABOUT = TargetInfo(
     "a run per session, with a nested run per launch",
     f"address of the server; default: $MLFLOW_TRACKING_URI, or {DEFAULT}. The experiment is "
     "$MLFLOW_EXPERIMENT_NAME, or framework-training-suite",

@@ -14,11 +14,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from suite.export.contents import LAUNCH, PREFIX, STORED, figures, identity, plain, settings, start_of, took_s
-from suite.export.target import About, ExportError, Origin, RunFolder, write_whole, writing
+from suite.export.target import ExportError, Origin, RunFolder, TargetInfo, write_whole, writing
 from suite.record.record import Record
 from suite.record.text import clean
 
-ABOUT = About(
+ABOUT = TargetInfo(
     "metrics as text (for a textfile collector) and as OpenMetrics with times (for promtool)",
     "folder for the two files of each run; default: results/prometheus",
     "prometheus_client",

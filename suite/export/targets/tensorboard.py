@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from suite.export.contents import curves, digest, figures, identity, plain, settings, start_of, took_s
-from suite.export.target import About, Origin, RunFolder, write_whole, writing
+from suite.export.target import Origin, RunFolder, TargetInfo, write_whole, writing
 from suite.record.record import Record
 from suite.record.text import clean
 
-ABOUT = About(
+ABOUT = TargetInfo(
     "event files, a folder per launch",
     "folder for TensorBoard's --logdir; default: results/tensorboard",
     "tensorboard",

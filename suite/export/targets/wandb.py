@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from suite.export.contents import curves, digest, facts, figures, identity, plain, settings, start_of
-from suite.export.target import About, Origin, RunFolder, writing
+from suite.export.target import Origin, RunFolder, TargetInfo, writing
 from suite.record.record import Record
 from suite.record.scratch import scratch
 from suite.record.text import clean
 
-ABOUT = About(
+ABOUT = TargetInfo(
     "offline runs of Weights & Biases, for `wandb sync`",
     "folder in which the folder wandb is made; default: $WANDB_DIR, or results. The project is $WANDB_PROJECT, or "
     "framework-training-suite",

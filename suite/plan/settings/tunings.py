@@ -20,7 +20,7 @@ from suite.plan.cell import Cell
 #: first. JAX's full CNN took 281,000 page faults a step (batch 32, two cores) and 0.6 s of 1.7 s of processor time in
 #: the kernel, PyTorch's full LSTM 57,000 faults (batch 64); with these settings there are next to none in any
 #: framework. The user's own values stand. For the memory of a GPU see `suite.plan.settings.allocators`.
-KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(64 << 30)}
+KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(64 << 30)}
 
 #: The number of glibc's heaps. In TensorFlow's LSTM two threads run some 24,700 small operations a step, each of which
 #: allocates. With one arena, whose lock they probably wait for, a step takes longer: 166 against 134 ms (batch 32,
@@ -45,7 +45,7 @@ FLUSHING = (*RECOMMENDED, "denormals", "tcmalloc")
 
 def host_memory(cell: Cell) -> dict[str, str]:
     """The variables of the host's memory with which the cell's process starts, by its tuning."""
-    kept = KEPT if cell.tuning in (*RECOMMENDED, "memory") else {}
+    kept = KEPT_MEMORY if cell.tuning in (*RECOMMENDED, "memory") else {}
     arenas = ARENAS_OF.get((cell.framework, cell.workload), ONE_ARENA)
     chosen = {ARENAS: arenas} if cell.tuning in (*RECOMMENDED, "arenas") else {}
     loaded = {"LD_PRELOAD": TCMALLOC} if cell.tuning == "tcmalloc" else {}

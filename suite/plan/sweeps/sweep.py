@@ -111,7 +111,6 @@ def spell_value(axis: str, value: Any) -> str:
 
 
 def _spell_first(axis: str, value: Any) -> str:
-    """A value in what a run must share with its journal, by the first name that it had."""
     return str(SETTINGS[axis].first_name(spell_value(axis, value)))
 
 

@@ -148,7 +148,7 @@ def rate_bars(rows: Rows, readings: Mapping[float, Sequence[Reading]], unit: str
     dots = [
         (value, y + aside, f"{clean(rows.places[y].cell.id)}, {text}")
         for y, each in readings.items()
-        for (value, text), aside in zip(each, apart(len(each), 0.18), strict=True)
+        for (value, text), aside in zip(each, spread_around(len(each), 0.18), strict=True)
     ]
     return [*bars(rows, spreads, unit), points(dots, DOT)]
 
@@ -160,14 +160,14 @@ def crosses(rows: Rows) -> Traces:
     return points(marks, CROSS)
 
 
-def apart(count: int, reach: float) -> list[float]:
+def spread_around(count: int, reach: float) -> list[float]:
     """Returns offsets of ``count`` things from their middle, so that none covers another; the last is at ``reach``."""
     return [reach * (2 * place / (count - 1) - 1) for place in range(count)] if count > 1 else [0.0] * count
 
 
 def dodge(count: int, length: float) -> list[float]:
     """Returns how far marks of one place stand aside on an axis of this length, so that none covers another."""
-    return apart(count, length * min(DODGE * (count - 1), DODGE_MOST) / 2)
+    return spread_around(count, length * min(DODGE * (count - 1), DODGE_MOST) / 2)
 
 
 @dataclass(frozen=True)

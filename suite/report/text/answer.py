@@ -127,8 +127,8 @@ def _timed(table: Table) -> _Told:
     elif group.by == "devices" and (sentences := changes.devices(where, table.scalings)):
         lines, verdict = [*sentences], changes.devices_card(table.scalings)
     else:
-        lines, sentences = changes.along(where, group.by, each.gains)
-        verdict = changes.along_card(group.by, each.gains)
+        lines, sentences = changes.axis_sentence(where, group.by, each.gains)
+        verdict = changes.axis_card(group.by, each.gains)
     if reasons := [words for words in dict.fromkeys(row.busy for row in group.rows) if words]:
         verdict = f"the machine was too busy to answer: no winner is named ({'; '.join(reasons)})"
         lines, sentences = [f"{where}: {verdict}"], [f"{where}: {verdict}"]

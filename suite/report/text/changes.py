@@ -16,12 +16,12 @@ from suite.analysis.statistics.changes import Speedup
 from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.scaling import WEAK, Point, Scaling
 from suite.plan.cell import REFERENCE_STRATEGY
-from suite.plan.settings.tunings import ARENAS, ARENAS_OF, KEPT, ONE_ARENA
+from suite.plan.settings.tunings import ARENAS, ARENAS_OF, KEPT_MEMORY, ONE_ARENA
 from suite.report.format.names import SETTING_NAMES, SUBJECTS, WORKLOADS, framework, name_value, strategy
 from suite.report.text.fastest import CARD, bounded, decided, label, state
 
 #: What a reader adds to a training of his own.
-SHELL = " ".join(f"{name}={value}" for name, value in {**KEPT, ARENAS: ONE_ARENA}.items())
+SHELL = " ".join(f"{name}={value}" for name, value in {**KEPT_MEMORY, ARENAS: ONE_ARENA}.items())
 OTHERWISE = listing([f"{value} for {framework(name)}'s {WORKLOADS[of]}" for (name, of), value in ARENAS_OF.items()])
 TURN_ON = (
     f"To have the allocator and denormal settings in a script of your own, start it as {SHELL} python train.py "
@@ -56,7 +56,7 @@ def largest(gains: Sequence[Gain]) -> list[str]:
     return [*lines, f"largest loss: {_line(*worst, gains)}"] if is_larger or not faster else lines
 
 
-def along(where: str, by: str, gains: Sequence[Speedup]) -> tuple[list[str], list[str]]:
+def axis_sentence(where: str, by: str, gains: Sequence[Speedup]) -> tuple[list[str], list[str]]:
     """Returns what a table along an axis shows: the changes that make the largest difference in some framework.
 
     These are lines with what was decided, and sentences with all ratios.
@@ -74,7 +74,7 @@ def along(where: str, by: str, gains: Sequence[Speedup]) -> tuple[list[str], lis
     return lines, sentences
 
 
-def along_card(by: str, gains: Sequence[Speedup]) -> str:
+def axis_card(by: str, gains: Sequence[Speedup]) -> str:
     """Returns the same in a line for an index."""
     differences = _differences(gains)
     if not differences:

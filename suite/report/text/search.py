@@ -28,7 +28,7 @@ LISTED_MOST = 6
 RECIPE_MATRICES = {"modern": "accuracy", "study": "accuracy-study", "no-dropout": "loss-curve"}
 
 #: Axes that a command names only where a cell is not at their default.
-OF_FEW = tuple(name for name, each in SETTINGS.items() if each.is_swept and not each.is_always_named)
+OFTEN_DEFAULT = tuple(name for name, each in SETTINGS.items() if each.is_swept and not each.is_always_named)
 
 #: Why cells are out, as the subject of a count.
 WHY = {
@@ -149,7 +149,7 @@ def command(cell: Cell, target: float | None = None, launches: int = 6) -> str:
     words += [] if target is None else ["--target", f"{target:g}"]
     for axis in AXES:
         value = getattr(cell, axis)
-        if axis not in OF_FEW or value != getattr(Cell(cell.workload, cell.framework), axis):
+        if axis not in OFTEN_DEFAULT or value != getattr(Cell(cell.workload, cell.framework), axis):
             words += [f"--{axis}", spell_value(axis, value)]
     return join([*words, "--launches", str(launches)])
 

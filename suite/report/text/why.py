@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from framework_training_suite import PROGRAM
-from suite.analysis.bottlenecks.causes import AGREES, NAMED, UNKNOWN, Cause, Causes
+from suite.analysis.bottlenecks.causes import AGREES, NAMED_SHARE, UNKNOWN, Cause, Causes
 from suite.analysis.findings import EXPLAINED, ExplainedPair
 from suite.analysis.rows.blocks import flags_of
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row
@@ -119,7 +119,7 @@ def _limits(causes: Causes, subjects: tuple[str, str]) -> list[str]:
             f"The profiled steps took {covered[0]:.2f} and {covered[1]:.2f} times as long as the timed ones. The times "
             f"above are scaled to the timed steps, as if {slowed} had slowed."
         )
-    if causes.named < NAMED:
+    if causes.named < NAMED_SHARE:
         rest = causes.longer * (1 - causes.named)
         lines.append(f"The rest, {100 * rest:.0f} % of the difference, is spread over many small parts.")
     if max(causes.unknown) > UNKNOWN:

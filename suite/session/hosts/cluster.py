@@ -75,7 +75,6 @@ class Cluster:
         return HostGroup(revived, lost.placement)
 
     def _replace(self, lost: Remote) -> Remote:
-        """The same host, or a spare one of its kind, with the same data."""
         nodes = self.nodes.nodes()
         own = [name for name in nodes if name.startswith(lost.name)]
         spare = [name for name in nodes if not name.startswith(tuple(self._used)) and name not in self._unfit]

@@ -33,7 +33,7 @@ ENDING_S = 20.0
 Planned = tuple[Cell, int, int]
 
 #: Leaves a call to the thread of the run, which alone prints and tells observers.
-Post = Callable[[Callable[[], object]], None]
+RunOnMainThread = Callable[[Callable[[], object]], None]
 
 
 def key_of(cell: Cell, number: int) -> str:
@@ -57,7 +57,7 @@ class Dispatch:
     """
 
     hosts: Sequence[HostGroup]
-    make: Callable[[HostGroup, Post], Launcher]
+    make: Callable[[HostGroup, RunOnMainThread], Launcher]
     keep: Callable[[Record, float, float], Record]
     say: Callable[[str], None]
     revive: Callable[[HostGroup, Callable[[], None]], HostGroup]
@@ -134,7 +134,6 @@ class Dispatch:
             raise StoppedError
 
     def _serve(self, host: HostGroup) -> None:
-        """Run blocks on one host, until there are no more or the host is lost."""
         launcher = self.make(host, self._posted.put)
         launcher.stop = self.stop
         try:
@@ -181,7 +180,6 @@ class Dispatch:
             self._done[record.key] = record
 
     def _give_back(self, launcher: Launcher, block: Block) -> None:
-        """Let another host, or the same one when it is back, go on with a block."""
         with self._changed:
             block.lost, block.host = block.lost + 1, ""
             if block.lost >= LOST_MOST:

@@ -184,7 +184,6 @@ class State:
 
 
 def _remove(path: Path) -> None:
-    """Remove a checkpoint, and files that a kill left half written."""
     if path.parent.is_dir():
         for file in path.parent.iterdir():
             if file == path or (file.name.startswith(f"{path.name}.") and file.suffix[1:].isdecimal()):

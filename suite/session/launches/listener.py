@@ -211,7 +211,6 @@ class Workers:
         return time.monotonic() >= deadline
 
     def _look_at(self, member: Member) -> None:
-        """Note that a rank has failed, when it has."""
         said = member.outcome
         if member.failure:
             return

@@ -46,7 +46,7 @@ RANKS_APART = 1_000_003
 def find_training(framework: ModuleType, cell: Cell, team: ProcessGroup | None) -> Callable[..., Any]:
     """What makes the training of a cell: the framework's own, or that of one process of several devices."""
     if team is None or cell.devices == 1:
-        made: Callable[..., Any] = (framework if interfaces.native(cell) else interfaces.of(cell)).Training
+        made: Callable[..., Any] = (framework if interfaces.native(cell) else interfaces.load_interface(cell)).Training
         return made
     return partial(team.devices.Training, ranks=team.ranks)
 
@@ -95,7 +95,7 @@ class ProcessGroup:
             "batch_normalisation": "whole batch" if self.cell.strategy in WHOLE_BATCH else "per replica",
             "threads_per_rank": usable_cores(),
         }
-        added: dict[str, Any] = self.devices.unite(self.cell, device, self.ranks)
+        added: dict[str, Any] = self.devices.init_process_group(self.cell, device, self.ranks)
         return settings | added
 
     @property
@@ -198,7 +198,6 @@ class ProcessGroup:
         return AllReduce(size, seconds, SUMS, size / seconds, max(peak_size / peak_s, size / seconds))
 
     def _time_sums(self, device: str, size: int, times: int) -> list[float]:
-        """Seconds of each sum of an array of so many bytes, of the slowest process."""
         run = self.devices.summing(self.cell, device, self.ranks, size)
         run(2)
         seconds = []

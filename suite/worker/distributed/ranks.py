@@ -124,7 +124,6 @@ def free_port() -> int:
 
 
 def _others(address: tuple[str, int], token: bytes, world: int) -> list[Connection]:
-    """Rank 0's connections to the other ranks, in their order."""
     from multiprocessing import AuthenticationError
 
     peers: dict[int, Connection] = {}

@@ -25,7 +25,7 @@ from workloads.data.augment import evaluation_batches
 from workloads.data.dataset import Array, Split
 
 if TYPE_CHECKING:
-    from suite.worker.evidence.subject import Subject
+    from suite.worker.evidence.subject import EvidenceContext
     from workloads.spec import WorkloadSpec
 
 #: Labels that each sample is evaluated with, and samples of each batch that are evaluated.
@@ -63,7 +63,7 @@ def check_answers(
     return Answered(len(answers.kept), off, wrong, answers.gradient, answers.cached)
 
 
-def losses_of_server(subject: Subject, training: Any) -> Trace:
+def losses_of_server(subject: EvidenceContext, training: Any) -> Trace:
     """The mean losses of some test samples by the function that serves a training, for each of some labels.
 
     Of a workload that decodes, also the words that follow the first halves of some.
@@ -147,14 +147,14 @@ CHECKED_IN_FP32 = ("tf32", "bf16")
 
 
 @dataclass
-class Again:
+class Reevaluation:
     """Some samples of the last evaluation with every label, evaluated by what trained, in batches of the same shape.
 
     ``drawn`` are their numbers, ``evaluated`` the losses and right answers of all samples in that evaluation. Where
     positions have labels, samples with ``own`` labels come after those with every label.
     """
 
-    subject: Subject
+    subject: EvidenceContext
     batches: list[tuple[Array, Array, int]]
     drawn: list[int]
     own: list[int]
@@ -163,7 +163,9 @@ class Again:
     right: Array
 
     @classmethod
-    def of(cls, subject: Subject, training: Any, evaluated: tuple[Array, Array], seed: int) -> Again | None:
+    def of(
+        cls, subject: EvidenceContext, training: Any, evaluated: tuple[Array, Array], seed: int
+    ) -> Reevaluation | None:
         """Evaluate them; None where the number of labels is not known, or too large."""
         test, classes, ignored = subject.data.test, subject.spec.label_count, subject.spec.ignored_label
         if not 2 <= classes <= MOST_LABELS:
@@ -196,7 +198,6 @@ class Again:
         return Scored(samples, float(np.max(np.abs(sums - 1))), self._wrong(), off, coarse, self._right(losses))
 
     def _right(self, losses: Array) -> float:
-        """The share of right answers by these losses, or where positions have labels, of their own."""
         if self.own:
             return float(np.mean(self.right[-len(self.own) :], dtype=np.float64))
         return float(np.mean(self._by_label(losses).argmin(1) == self.subject.data.test.labels[self.drawn]))
@@ -208,7 +209,6 @@ class Again:
         return scored[: len(scored) - len(self.own)].reshape(len(self.drawn), -1)
 
     def _wrong(self) -> int:
-        """Samples whose right label is not the one with the least loss, or that were scored otherwise before."""
         losses, right = self._by_label(self.losses.astype(np.float64)), self._by_label(self.right).astype(bool)
         if len(self.evaluated[0]) != len(self.subject.data.test):
             return len(self.drawn) + len(self.own)

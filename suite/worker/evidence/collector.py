@@ -23,7 +23,7 @@ import numpy as np
 from suite.plan.cell import USUAL_COMPILE
 from suite.record.job import Job
 from suite.record.parts.evidence import Identity, Last, Recomputed
-from suite.worker.evidence.answered import Again, check_answers
+from suite.worker.evidence.answered import Reevaluation, check_answers
 from suite.worker.evidence.fingerprint import (
     BATCH,
     SEED,
@@ -34,7 +34,7 @@ from suite.worker.evidence.fingerprint import (
     take_float64_fingerprint,
     take_own_fingerprint,
 )
-from suite.worker.evidence.subject import Subject
+from suite.worker.evidence.subject import EvidenceContext
 from suite.worker.evidence.updates import FP16_STEPS, LAST_STEPS, Replay, deviation
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.launch.description import check
@@ -44,7 +44,7 @@ from workloads.data.augment import Batches, batches_digest
 from workloads.data.dataset import Array
 from workloads.weights import weights_digest
 
-#: How the programs of a part are compiled, where it is not ``soon``: see `Subject.programs_kept`.
+#: How the programs of a part are compiled, where it is not ``soon``: see `EvidenceContext.compile_cache`.
 COMPILED = {"replay": "exact", "dropout": "quickly"}
 
 
@@ -56,18 +56,25 @@ class Evidence:
     """
 
     def __init__(
-        self, subject: Subject, send: Callable[..., None], program: str = "", whole: bool = True, replays: bool = True
+        self,
+        subject: EvidenceContext,
+        send: Callable[..., None],
+        program: str = "",
+        whole: bool = True,
+        replays: bool = True,
     ) -> None:
         self.subject, self.send, self.whole, self.replays = subject, send, whole, whole or replays
         self.parts: dict[str, Any] = {"program": program}
         self.seconds: dict[str, float] = {}
         self.replay: Replay | None = None
-        self.again: Again | None = None
+        self.again: Reevaluation | None = None
         self.answers: Answers | None = None
         self.fresh: Any = None  # the replayed model in its first state, where it can take the fingerprint's steps
 
     @classmethod
-    def begin(cls, subject: Subject, send: Callable[..., None], program: str, job: Job, training: Any) -> Evidence:
+    def begin(
+        cls, subject: EvidenceContext, send: Callable[..., None], program: str, job: Job, training: Any
+    ) -> Evidence:
         """The evidence that the job asks for, of what will be timed and has made no step yet."""
         evidence = cls(subject, send, program, job.full_evidence, bool(subject.cell.recipe) or not job.plan.lean)
         evidence.digest_initial(training)
@@ -96,7 +103,7 @@ class Evidence:
         """The fingerprint at a small batch, where the evidence is whole; the errors of the LSTM's logits."""
         if not self.whole:
             return {}
-        with self.subject.programs_kept(), self._part("fingerprint"), collect_new():
+        with self.subject.compile_cache(), self._part("fingerprint"), collect_new():
             fingerprint, errors = take_fingerprint(self.subject)
             self.parts |= fingerprint
         return errors
@@ -125,7 +132,7 @@ class Evidence:
     def keep_scored(self, training: Any, evaluated: tuple[Array, Array] | None, seed: int) -> None:
         """After the last evaluation, whose losses and right answers these are: keep some, to compute it again."""
         if evaluated is not None:  # else a kill came after it, and its scores are gone
-            self.again = Again.of(self.subject, training, evaluated, seed)
+            self.again = Reevaluation.of(self.subject, training, evaluated, seed)
 
     def afterwards(self) -> None:
         """What needs models of its own. What does not fit into memory beside the data is left out; the log says so."""
@@ -141,7 +148,7 @@ class Evidence:
         for name, compute in parts.items():
             how = COMPILED.get(name, "soon")
             try:
-                with self.subject.programs_kept(how), self._part(name), collect_new():
+                with self.subject.compile_cache(how), self._part(name), collect_new():
                     self.parts |= compute()
                 continue
             except Exception as error:
@@ -188,7 +195,7 @@ def collect_new() -> Iterator[None]:
         gc.unfreeze()
 
 
-def compare_checkpointing(subject: Subject) -> Recomputed:
+def compare_checkpointing(subject: EvidenceContext) -> Recomputed:
     """What a forward pass keeps with and without gradient checkpointing, and whether the gradients stayed the same.
 
     Both models start from the same random state, so that other dropout masks in the second pass of a block would show.

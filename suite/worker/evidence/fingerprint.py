@@ -28,7 +28,7 @@ from workloads.spec import WorkloadSpec
 from workloads.weights import weights_digest
 
 if TYPE_CHECKING:
-    from suite.worker.evidence.subject import Subject
+    from suite.worker.evidence.subject import EvidenceContext
 
 STEPS = 2  # after which momentum counts, and rounding is not yet amplified
 BATCH = 8
@@ -89,14 +89,14 @@ def movement(before: Mapping[str, Array], after: Mapping[str, Array], frozen: Se
     return moved
 
 
-def run_steps(subject: Subject, training: Any, batches: list[tuple[Array, Array]], where: str) -> Trace:
+def run_steps(subject: EvidenceContext, training: Any, batches: list[tuple[Array, Array]], where: str) -> Trace:
     """Steps of a compiled training on these batches; ``where`` is for an error."""
     before = training.weights()
     losses = check([training.step(training.put(batch)) for batch in batches], training, where)
     return Trace(tuple(losses), movement(before, training.weights(), subject.spec.frozen))
 
 
-def take_fingerprint(subject: Subject) -> tuple[dict[str, Any], dict[str, float]]:
+def take_fingerprint(subject: EvidenceContext) -> tuple[dict[str, Any], dict[str, float]]:
     """Digest of the weights, losses and updates at a small batch; and the error of an LSTM's logits."""
     training = subject.training(subject.cell.but(batch=BATCH, accumulate=1), at_proof_rate(subject.spec))
     batches = subject.batches(BATCH, FP16_STEPS if subject.cell.precision == "fp16" else STEPS)
@@ -109,7 +109,7 @@ def take_fingerprint(subject: Subject) -> tuple[dict[str, Any], dict[str, float]
     return {"weights": weights_digest(before), "losses": trace.losses, "updates": trace.updates}, errors
 
 
-def take_own_fingerprint(subject: Subject, replayed: Any = None) -> dict[str, Any]:
+def take_own_fingerprint(subject: EvidenceContext, replayed: Any = None) -> dict[str, Any]:
     """A fingerprint at the cell's own batch size, and how far the optimizer is off its formula there.
 
     The first is what the ``replayed`` model computes from its beginning, without its dropout, or another one where it
@@ -127,7 +127,7 @@ def take_own_fingerprint(subject: Subject, replayed: Any = None) -> dict[str, An
     return {"own": trace, "own_optimizer": check_formula(subject, training, subject.timed, batches)[-1]}
 
 
-def take_float64_fingerprint(subject: Subject) -> dict[str, Any]:
+def take_float64_fingerprint(subject: EvidenceContext) -> dict[str, Any]:
     """A fingerprint in float64 on the host, and how far the optimizer is off its formula there.
 
     Where the cell trains to its end, by its recipe, and with an evaluation after it; where it serves, with inference.
@@ -150,7 +150,7 @@ def take_float64_fingerprint(subject: Subject) -> dict[str, Any]:
     return parts | {"float64": trace, "optimizer": off}
 
 
-def evaluation(subject: Subject, training: Any) -> Trace:
+def evaluation(subject: EvidenceContext, training: Any) -> Trace:
     """The loss and the share of right answers of the first test samples, the last batch of which is not full."""
     test = subject.data.test
     subset = Split(test.inputs[:EVALUATED], test.labels[:EVALUATED])
@@ -159,7 +159,7 @@ def evaluation(subject: Subject, training: Any) -> Trace:
 
 
 def check_formula(
-    subject: Subject, training: Any, spec: WorkloadSpec, batches: list[tuple[Array, Array]]
+    subject: EvidenceContext, training: Any, spec: WorkloadSpec, batches: list[tuple[Array, Array]]
 ) -> tuple[Trace, dict[str, Array], float]:
     """Steps on these batches; the weights after them, and how far their movement is off the formula's.
 
@@ -184,7 +184,6 @@ def check_formula(
 
 
 def _move_to(training: Any, formula: Formula, step: int) -> None:
-    """Let the next step be the one of this number, counted from 0."""
     missing = step - formula.steps
     if missing > 0:
         formula.steps += missing
@@ -204,7 +203,7 @@ LEAST_SPREAD = 1e-4
 DRAWN_STEPS, DRAWN_BATCH = 2, 4
 
 
-def draws(subject: Subject) -> Draws:
+def draws(subject: EvidenceContext) -> Draws:
     """Dropout by its draws, on noise: masks cannot match between frameworks, but how far they scatter layers must."""
     spec = subject.spec
     frozen = replace(spec, optimizer=replace(spec.optimizer, learning_rate=0.0))

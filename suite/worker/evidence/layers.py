@@ -93,13 +93,12 @@ def _within(path: str, around: str) -> bool:
 
 
 def _values(array: Array) -> Array:
-    """The values in order of their size, whatever the layout."""
     return np.sort(np.asarray(array, np.float64), axis=None) + 0.0  # which makes one zero of both
 
 
 Line = tuple[str, int]
 #: A line as it is told: file, number, text.
-Told = tuple[str, int, str]
+LayerTrace = tuple[str, int, str]
 #: Lines that are told of one layer at most.
 MOST = 40
 
@@ -130,9 +129,9 @@ class Sources:
         self.noted.append((layer, [*self._last, *self._lines, *here]))
         self._last, self._lines = here, []
 
-    def of(self, layers: Iterable[str]) -> dict[str, list[Told]]:
+    def of(self, layers: Iterable[str]) -> dict[str, list[LayerTrace]]:
         """For each of these layers the lines since the one of them that was called before."""
-        wanted, found, lines = set(layers), dict[str, list[Told]](), list[Line]()
+        wanted, found, lines = set(layers), dict[str, list[LayerTrace]](), list[Line]()
         for layer, own in self.noted:
             lines += own
             if layer in wanted:
@@ -152,7 +151,7 @@ class Sources:
         return self._line
 
 
-def _describe(file: str, line: int) -> Told:
+def _describe(file: str, line: int) -> LayerTrace:
     return Path(file).name, line, linecache.getline(file, line).strip()
 
 

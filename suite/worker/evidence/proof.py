@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> None:
         traceback.print_exc()
         sys.exit(describe_fault(error, Path(options.folder)))
     tools = import_module(f"suite.worker.frameworks.{options.framework}.evidence")
-    with tools.programs_kept(str(Path(options.arrays).parent), "quickly"):
+    with tools.compile_cache(str(Path(options.arrays).parent), "quickly"):
         facts, arrays = collect(options.framework, options.workload, module, spec, weights=weights, batches=batches)
     np.savez(options.arrays, **arrays)  # type: ignore[arg-type]
     Path(options.answer).write_text(json.dumps(facts), encoding="utf-8")
@@ -252,7 +252,6 @@ def _number(path: str) -> str:
 
 
 def _are_same(passes: list[Array]) -> bool:
-    """Whether two passes differ by rounding alone, of float32 at most."""
     one, *others = passes
     return all(np.abs(one - other).max() <= SAME * np.abs(one).max() for other in others if one.shape == other.shape)
 

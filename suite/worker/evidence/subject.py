@@ -16,7 +16,7 @@ from workloads.spec import WORKLOADS, WorkloadSpec
 
 
 @dataclass(frozen=True)
-class Subject:
+class EvidenceContext:
     """The subject of the evidence: a cell, and everything needed to build its model and batches."""
 
     cell: Cell
@@ -42,13 +42,13 @@ class Subject:
         """Words of a sample, where samples are texts."""
         return getattr(self.spec, "length", None)
 
-    def programs_kept(self, how: str = "soon") -> AbstractContextManager[Any]:
+    def compile_cache(self, how: str = "soon") -> AbstractContextManager[Any]:
         """A context in which a launch takes from the run's earlier ones what they compiled for their evidence.
 
         ``how``: to ``exact``ly the programs that are timed, ``soon`` to some that compute the same, or ``quickly`` to
         slower ones.
         """
-        return self.tools.programs_kept(self.programs, how) if self.programs else nullcontext()
+        return self.tools.compile_cache(self.programs, how) if self.programs else nullcontext()
 
     @property
     def draws(self) -> bool:

@@ -38,7 +38,7 @@ def find_framework() -> str:
 FRAMEWORK = find_framework()
 native = import_module(f"suite.worker.frameworks.{FRAMEWORK}.training")
 evidence = import_module(f"suite.worker.frameworks.{FRAMEWORK}.evidence")
-programs_kept = evidence.programs_kept
+compile_cache = evidence.compile_cache
 
 
 def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:

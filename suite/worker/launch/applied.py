@@ -2,8 +2,8 @@
 
 A variable or a library can undo a setting without a word: with ``TORCHDYNAMO_DISABLE=1``, `torch.compile` returns the
 eager function. Each framework's file for evidence reads what the framework applies (`applied`), its files for several
-devices the strategy (`united`), and this file the others: from the process, the batches and the loader. A setting that
-nothing reads ends the launch where it is not at its default, and so does a difference.
+devices the strategy (`group_settings`), and this file the others: from the process, the batches and the loader. A
+setting that nothing reads ends the launch where it is not at its default, and so does a difference.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from suite.catalog.versions import VERSION, version_key
 from suite.plan.cell import MODEL_DIVIDED, TUNINGS, Cell
 from suite.plan.settings.allocators import list_variables
 from suite.plan.settings.frameworks import variables_of
-from suite.plan.settings.tunings import ARENAS, KEPT, flushes, host_memory
+from suite.plan.settings.tunings import ARENAS, KEPT_MEMORY, flushes, host_memory
 from suite.record.parts.environment import own_cores, select_variables
 from suite.record.variables import CORES
 from suite.worker import interfaces
@@ -91,7 +91,7 @@ def read_back(ran: Ran, cell: Cell) -> dict[str, Any]:
         "tuning": _read_tuning(cell, ran.settings["denormals"], device),
         "interface": {name: each for each, name in interfaces.FILES.items()}.get(f"{folder}.{file}", "native"),
         "release": _release(cell.framework),
-        **(ran.training.united() if hasattr(ran.training, "united") else {}),
+        **(ran.training.group_settings() if hasattr(ran.training, "group_settings") else {}),
         **subject.tools.applied(ran.training, ran.batch),
     }
     cores = own_cores()
@@ -183,13 +183,13 @@ def _read_tuning(cell: Cell, denormals: str, device: str) -> str:
     """
     kept, heaps = _read_heap()
     own = {name: value for name, value in os.environ.items() if name.startswith(("MALLOC_", "GLIBC_TUNABLES"))}
-    is_own = bool(own.items() - KEPT.items() - {(ARENAS, own.get(ARENAS))})
+    is_own = bool(own.items() - KEPT_MEMORY.items() - {(ARENAS, own.get(ARENAS))})
     flushed = denormals != "kept" or device != "cpu" or cell.framework != "pytorch" or machine() != "x86_64"
 
     def fits(tuning: str) -> bool:
         tuned = cell.but(tuning=tuning)
         wanted = host_memory(tuned)
-        keeps = KEPT.keys() <= wanted.keys()
+        keeps = KEPT_MEMORY.keys() <= wanted.keys()
         return (
             (kept in (None, keeps) or (is_own and not keeps))
             and (heaps is None or heaps <= int(wanted.get(ARENAS, heaps)))

@@ -103,7 +103,6 @@ class Series:
         return Phase(tuple(self.windows), tuple(self.warmup), steady, tuple(self.spans))
 
     def _window(self, steps: int) -> tuple[Window, float, float]:
-        """A window, its start in seconds of the clock, and the seconds that it took on this rank."""
         self.ranks.barrier()
         start = self.clock()
         self.steps(steps)

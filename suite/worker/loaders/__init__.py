@@ -99,7 +99,6 @@ class CountingLoader:
         return batch
 
     def _skip(self) -> None:
-        """Draw how many batches pass before the next one that is kept."""
         self._share *= math.exp(math.log(1 - self._draw.random()) / BATCHES_KEPT)
         self._next += math.floor(math.log(1 - self._draw.random()) / math.log1p(-self._share))
 

@@ -176,7 +176,6 @@ def _batch(source: Batches, device: str) -> Callable[..., tuple[tf.Tensor, tf.Te
 
 
 def _own_batch(source: Batches, device: str) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    """Whole batches from the reference in NumPy, where the data has an augmentation of its own."""
     specs = [(tf.as_dtype(array.dtype), array.shape) for array in source[0]]
 
     def batch(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

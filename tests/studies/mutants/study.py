@@ -15,7 +15,7 @@ from suite.plan.cell import FRAMEWORKS, Cell
 from suite.record.parts.evidence import Draws
 from suite.record.record import Record
 from suite.worker.evidence import collector as evidence
-from suite.worker.evidence.subject import Subject
+from suite.worker.evidence.subject import EvidenceContext
 from tests.isolation import in_own_process
 from tests.studies.mutants.mutant import REFUSED, Mutant
 from tests.studies.mutants.ranked import rehearse_ranks
@@ -97,7 +97,7 @@ def judge_beside_itself(mutant: Mutant, draws: bool = True) -> Judgement:
 
 @contextmanager
 def _as_measured() -> Iterator[None]:
-    def measured(subject: Subject) -> Draws:
+    def measured(subject: EvidenceContext) -> Draws:
         return Draws(subject.spec.dropout_bounds.spread[""], (1.0, 2.0))
 
     with pytest.MonkeyPatch.context() as patch:

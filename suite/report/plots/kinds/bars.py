@@ -112,7 +112,7 @@ def step_times(table: Table) -> Chart:
     dots = [
         (time, y + aside, "")
         for y, launches in scaled.items()
-        for aside, times in zip(charts.apart(len(launches), 0.24), launches, strict=True)
+        for aside, times in zip(charts.spread_around(len(launches), 0.24), launches, strict=True)
         for time in times
         if time <= high + room
     ]

@@ -52,7 +52,7 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
     )
 
 
-def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     del ranks
     if len(_devices(device)) < cell.devices:
         raise UnsupportedError(f"{cell.devices} devices are asked for, and JAX sees {len(_devices(device))}")
@@ -90,7 +90,7 @@ class Training(single.Training):
         self.jitted = jax.jit(mapped(self._mapped_step, out_specs=(PartitionSpec(), each)), donate_argnums=0)
         self.explained = jax.jit(mapped(self._mapped_update, out_specs=PartitionSpec()), donate_argnums=0)
 
-    def united(self) -> dict[str, Any]:
+    def group_settings(self) -> dict[str, Any]:
         """The strategy and the number of devices, read back from the program and the devices of its arrays."""
         by_device = "shard_map" in {step.primitive.name for step in self.program.eqns}
         strategy = ("local" if jax.process_count() == 1 else "shard-map") if by_device else "jit"
@@ -124,7 +124,6 @@ class Training(single.Training):
         return self._average(super()._accumulate(state, batch))
 
     def _average(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Loss, gradients and the rest of a step with the gradients' mean over all devices."""
         loss, gradients, *rest = results
         if self.device.platform == "cpu":  # where XLA would sum each tensor by itself; on a GPU it joins them
             flat, whole = ravel_pytree(gradients)

@@ -118,7 +118,7 @@ def time_savers() -> dict[str, Any]:
 
 
 @contextmanager
-def programs_kept(folder: str, how: str) -> Iterator[None]:
+def compile_cache(folder: str, how: str) -> Iterator[None]:
     """Programs compile sooner, unless ``exact``. On a CPU, ``quickly`` takes a fifth of the time or less, but such
     programs run more slowly: for small ones that run a few times. On a GPU, where XLA chooses kernels by trying
     them, exact ones compile anew, by the choices that this process has made, and others without trials.

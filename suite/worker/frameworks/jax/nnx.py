@@ -17,13 +17,20 @@ from flax import nnx
 from suite.plan.cell import Cell
 from suite.worker.frameworks import check_batch, find_kernel
 from suite.worker.frameworks.jax import training as native
-from suite.worker.frameworks.jax.evidence import on_host, programs_kept, read_process
+from suite.worker.frameworks.jax.evidence import compile_cache, on_host, read_process
 from suite.worker.frameworks.jax.optimizer import optimizer
 from workloads.data.dataset import Array
 from workloads.spec import WorkloadSpec
 
 __all__ = (
-    "DISTRIBUTIONS", "Training", "applied", "draws", "explain_step", "on_host", "programs_kept", "updates",
+    "DISTRIBUTIONS",
+    "Training",
+    "applied",
+    "compile_cache",
+    "draws",
+    "explain_step",
+    "on_host",
+    "updates",
 )  # fmt: skip
 
 DISTRIBUTIONS = ("flax",)

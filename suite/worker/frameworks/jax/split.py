@@ -24,7 +24,7 @@ from workloads.data.dataset import Array
 
 # What `suite.worker.distributed.process_group` asks of the file for a strategy; no process trains by itself, and no
 # gradient is summed.
-__all__ = ("Training", "connect", "gradient_bytes", "loaders", "unite")
+__all__ = ("Training", "connect", "gradient_bytes", "init_process_group", "loaders")
 
 
 def connect(cell: Cell, device: str, ranks: Ranks) -> None:
@@ -32,8 +32,8 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
     jax.config.update("jax_num_cpu_devices", cell.devices)
 
 
-def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
-    settings = jax_devices.unite(cell, device, ranks)
+def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+    settings = jax_devices.init_process_group(cell, device, ranks)
     return settings | {"backend": "nccl" if device == "cuda" else "in-process", "batch_normalisation": "whole batch"}
 
 
@@ -47,7 +47,7 @@ class Training(jax_devices.Training):
         self.explained = jax.jit(self._update, out_shardings=(divided, rest, rest), **given)
         self._scored = jax.jit(self._scores, out_shardings=rest)
 
-    def united(self) -> dict[str, Any]:
+    def group_settings(self) -> dict[str, Any]:
         """The strategy and the number of devices, read back from the arrays, of which a device has a part of some."""
         weights = [leaf.sharding for leaf in jax.tree.leaves(self.state.weights)]
         is_divided = any(not each.is_fully_replicated for each in weights)
@@ -68,7 +68,6 @@ class Training(jax_devices.Training):
         return np.asarray(logits, np.float64)
 
     def _spread(self, state: single.State) -> single.State:
-        """The same state, each array divided over the devices or on all of them."""
         plain = state._replace(key=jax.random.key_data(state.key))
         spread = jax.tree.map(lambda leaf: jax.device_put(np.array(leaf), self._place_of(leaf)), plain)
         return spread._replace(key=jax.random.wrap_key_data(spread.key, impl=self.prng))

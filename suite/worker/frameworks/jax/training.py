@@ -59,7 +59,7 @@ MATMUL_PRECISION = {"fp32": "highest", "tf32": "tensorfloat32", "fp64": "highest
 #: long (0.91 to 1.15, n = 12) in size small and 1.00 times (0.58 to 1.17, n = 10) in full; `tests/cuda` has a GPU's.
 DROPOUT_PRNG = {"cpu": "threefry2x32", "cuda": "threefry2x32"}
 
-#: Options of XLA for a step that compiles now. What is timed has none; `evidence.programs_kept` sets some.
+#: Options of XLA for a step that compiles now. What is timed has none; `evidence.compile_cache` sets some.
 COMPILER_OPTIONS: dict[str, Any] = {}
 
 Batch = tuple[jax.Array, jax.Array]
@@ -161,7 +161,6 @@ class Training:
         return after, loss, gradients
 
     def _differentiate(self, state: State, statistics: Any, batch: Any) -> tuple[Any, ...]:
-        """Loss, gradients, statistics, whether all is finite, and the loss scale after one batch."""
         if state.scale is None:
             differentiated = jax.value_and_grad(self._loss, has_aux=True)
             (loss, statistics), gradients = differentiated(state.weights, statistics, *batch)
@@ -221,7 +220,6 @@ class Training:
         self.state = restored._replace(key=jax.random.wrap_key_data(restored.key, impl=self.prng))
 
     def _flatten(self) -> tuple[dict[str, jax.Array], Any]:
-        """The state's arrays by their place in it, the random key as numbers, and the tree that they make."""
         plain = self.state._replace(key=jax.random.key_data(self.state.key))
         leaves, tree = jax.tree_util.tree_flatten_with_path(plain)
         return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}, tree

@@ -26,7 +26,7 @@ from workloads.data.dataset import Array
 from workloads.spec import LAYERWISE, WorkloadSpec
 
 # What `suite.worker.distributed.process_group` asks of the file for a strategy.
-__all__ = ("Training", "connect", "gradient_bytes", "loaders", "match_strategy", "summing", "unite")
+__all__ = ("Training", "connect", "gradient_bytes", "init_process_group", "loaders", "match_strategy", "summing")
 
 
 def connect(cell: Cell, device: str, ranks: Ranks) -> None:
@@ -53,8 +53,8 @@ def _deepspeed() -> ModuleType:
     return deepspeed
 
 
-def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
-    settings = pytorch_devices.unite(cell, device, ranks)
+def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+    settings = pytorch_devices.init_process_group(cell, device, ranks)
     return settings | {"deepspeed": _deepspeed().__version__, "zero_stage": 1, "memory_format": "contiguous"}
 
 
@@ -100,7 +100,7 @@ class Training(pytorch.Training):
             model=self.model, optimizer=self.optimizer, config=configuration(cell, spec)
         )
 
-    def united(self) -> dict[str, Any]:
+    def group_settings(self) -> dict[str, Any]:
         """The strategy and the number of devices, read back from the engine."""
         return {"strategy": "deepspeed", "devices": self.engine.world_size}
 

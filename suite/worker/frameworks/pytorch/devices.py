@@ -56,7 +56,7 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
     dist.init_process_group(backend, store=store, rank=ranks.rank, world_size=ranks.world, timeout=TIMEOUT)
 
 
-def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     """What else the strategy needs once the framework is prepared; returns the settings that it adds."""
     del ranks
     settings: dict[str, Any] = {"backend": "nccl" if device == "cuda" else "gloo"}
@@ -115,7 +115,7 @@ class Training(pytorch.Training):
         # backward pass still runs.
         self.parallel = DistributedDataParallel(self.model, broadcast_buffers=False, gradient_as_bucket_view=True)
 
-    def united(self) -> dict[str, Any]:
+    def group_settings(self) -> dict[str, Any]:
         """The strategy and the number of devices, read back from what wraps the model and from the process group."""
         whole_batch = any(isinstance(layer, torch.nn.SyncBatchNorm) for layer in self.model.modules())
         is_ddp = isinstance(self.parallel, DistributedDataParallel)

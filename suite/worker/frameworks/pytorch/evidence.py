@@ -119,7 +119,7 @@ def on_host() -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def programs_kept(folder: str, how: str) -> Iterator[None]:
+def compile_cache(folder: str, how: str) -> Iterator[None]:
     """A context in which compiled programs are kept in the folder and taken from there."""
     del how  # what is small runs eagerly, and no program depends on where it is kept
     places = {"TORCHINDUCTOR_CACHE_DIR": Path(folder, "inductor"), "TRITON_CACHE_DIR": Path(folder, "triton")}

@@ -18,12 +18,19 @@ from torch import Tensor
 from suite.plan.cell import Cell
 from suite.worker.frameworks import check_batch
 from suite.worker.frameworks.pytorch import training as pytorch
-from suite.worker.frameworks.pytorch.evidence import applied, draws, on_host, programs_kept, updates
+from suite.worker.frameworks.pytorch.evidence import applied, compile_cache, draws, on_host, updates
 from suite.worker.interfaces import LEAST_EPOCH_S
 from workloads.data.dataset import Array
 
 __all__ = (
-    "DISTRIBUTIONS", "Training", "applied", "draws", "explain_step", "on_host", "programs_kept", "updates",
+    "DISTRIBUTIONS",
+    "Training",
+    "applied",
+    "compile_cache",
+    "draws",
+    "explain_step",
+    "on_host",
+    "updates",
 )  # fmt: skip
 
 DISTRIBUTIONS = ("lightning",)

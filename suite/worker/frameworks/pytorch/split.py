@@ -26,11 +26,11 @@ from workloads.spec import WorkloadSpec
 
 # What `suite.worker.distributed.process_group` asks of the file for a strategy; no process trains by itself, and no
 # gradient is summed.
-__all__ = ("Training", "connect", "gradient_bytes", "loaders", "unite")
+__all__ = ("Training", "connect", "gradient_bytes", "init_process_group", "loaders")
 
 
-def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
-    settings = pytorch_devices.unite(cell, device, ranks)
+def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+    settings = pytorch_devices.init_process_group(cell, device, ranks)
     return settings | {"schedule": "1F1B", "microbatches": _microbatches(cell), "batch_normalisation": "per microbatch"}
 
 
@@ -68,7 +68,7 @@ class Training(pytorch.Training):
         self.optimizer = optimizer(spec, [weight for weight in self.model.parameters() if weight.requires_grad])
         self._schedules: dict[int, Schedule1F1B] = {}
 
-    def united(self) -> dict[str, Any]:
+    def group_settings(self) -> dict[str, Any]:
         """The strategy and the number of devices, read back from the owners of the weights."""
         return {"strategy": "split", "devices": len({*self.owners.values()})}
 

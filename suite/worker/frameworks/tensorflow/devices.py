@@ -48,7 +48,7 @@ def logical_cpus(cell: Cell, device: str) -> None:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * cell.devices)
 
 
-def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     del ranks
     cuda = device == "cuda"
     if cell.processes > 1:
@@ -84,7 +84,7 @@ class Training(single.Training):
                 generator.next = _own_draws(generator.next)
         self.explained = tf.function(self._explain)
 
-    def united(self) -> dict[str, Any]:
+    def group_settings(self) -> dict[str, Any]:
         """The strategy and the number of devices, read back from TensorFlow's own strategy and from the model."""
         whole_batch = any(getattr(layer, "synchronised", False) for layer in self.model.layers)
         several = isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy)

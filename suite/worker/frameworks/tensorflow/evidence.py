@@ -138,12 +138,12 @@ GRADIENT = "gradient_tape/"
 def on_host() -> Iterator[dict[str, float]]:
     """It gives the constants that are rounded elsewhere (`suite.worker.frameworks.tensorflow.constants`)."""
     # A function's operations would be placed on a GPU where there is one.
-    with tf.device("/CPU:0"), programs_kept("", "quickly"), exact() as rounded:
+    with tf.device("/CPU:0"), compile_cache("", "quickly"), exact() as rounded:
         yield rounded
 
 
 @contextmanager
-def programs_kept(folder: str, how: str) -> Iterator[None]:
+def compile_cache(folder: str, how: str) -> Iterator[None]:
     """A context in which compiled programs are kept in the folder and taken from there; TensorFlow keeps none.
 
     Where it is to be ``quickly`` graphs are not optimised, which takes longer than a few steps of a small one.
@@ -238,7 +238,6 @@ def read_program(training: Any, functions: Sequence[Any], nodes: Sequence[Any]) 
 
 
 def _compiles_unasked() -> bool:
-    """Whether TensorFlow has XLA compile parts of any graph, as a small graph shows that runs so."""
     if not pywrap_tf_session.TF_GetXlaAutoJitEnabled():
         return False
 

@@ -24,7 +24,7 @@ from workloads.spec import WorkloadSpec
 
 # What `suite.worker.distributed.process_group` asks of the file for a strategy; no process trains by itself, and no
 # gradient is summed.
-__all__ = ("Training", "connect", "gradient_bytes", "loaders", "unite")
+__all__ = ("Training", "connect", "gradient_bytes", "init_process_group", "loaders")
 
 
 def loaders(cell: Cell) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def connect(cell: Cell, device: str, ranks: Ranks) -> None:
     logical_cpus(cell, device)
 
 
-def unite(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
+def init_process_group(cell: Cell, device: str, ranks: Ranks) -> dict[str, Any]:
     del ranks
     if len(_devices(device)) < cell.devices:
         raise UnsupportedError(f"{cell.devices} devices are asked for, and TensorFlow sees {len(_devices(device))}")
@@ -117,7 +117,7 @@ class Training(single.Training):
         self.optimizer = Optimizers(self.model.stages, spec, rates)
         self.ranks = ranks
 
-    def united(self) -> dict[str, Any]:
+    def group_settings(self) -> dict[str, Any]:
         """The strategy and the number of devices, read back from where the weights lie."""
         return {"strategy": "split", "devices": len({each.value.device for each in self.model.trainable_variables})}
 
@@ -134,7 +134,6 @@ class Training(single.Training):
         return tf.add_n(losses) / count, [mean for own in means for mean in own]
 
     def _of_microbatch(self, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[list[tf.Tensor]]]:
-        """The loss of a microbatch and the gradients of each stage, computed where its layers are."""
         first, second = self.model.stages
         with tf.device(first.place), tf.GradientTape() as before:
             x = first.model(inputs, training=True)

@@ -25,7 +25,7 @@ from suite.record.record import Record
 from workloads.spec import read_declaration
 
 
-def by_itself(launches: Sequence[Record], still: Container[str] = ()) -> str:
+def self_checks(launches: Sequence[Record], still: Container[str] = ()) -> str:
     """What is wrong with the evidence that needs no reference, in words; tensors that are ``still`` need not move."""
     identities = [record.identity for record in launches if record.identity]
     served = [(each.inference, each.identity.answered) for each in launches if each.inference and each.identity]

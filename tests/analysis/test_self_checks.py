@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.identity.by_itself import _dropout
+from suite.analysis.identity.self_checks import _dropout
 from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
