@@ -133,7 +133,14 @@ def test_nothing_to_be_had_names_the_ways_out(tmp_path, cache):
     with pytest.raises(DataError) as caught:
         prepare("imdb", "real", tmp_path, cache, official=imdb_source())
     message = str(caught.value)
-    for part in ("imdb", "refused", "workloads.data fetch", "SUITE_DATA_DIR", "aclImdb_v1.tar.gz", "--data synthetic"):
+    for part in (
+        "imdb",
+        "refused",
+        "training-suite data fetch",
+        "SUITE_DATA_DIR",
+        "aclImdb_v1.tar.gz",
+        "--data synthetic",
+    ):
         assert part in message
     assert "\n" not in message
 

@@ -185,7 +185,7 @@ def test_command_interrupted(cache):
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert errors.startswith("workloads.data: interrupted; ")
+    assert errors.startswith("training-suite data: interrupted; ")
     assert len(errors.splitlines()) == 1
     assert output == ""
     assert names(cache) == []
