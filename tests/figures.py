@@ -11,9 +11,8 @@ The figures are nested dicts: by axis, by row, by field. `along` reads an axis, 
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,8 @@ from suite.analysis.search.effects import effects
 from suite.analysis.search.elimination import race
 from suite.analysis.statistics.accuracy import compare_accuracies, epochs, trains_to_the_end
 from suite.analysis.statistics.changes import changes
-from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.multiple_testing import standing
-from suite.analysis.statistics.scaling import find_time_speedups, is_communication_bound
-from suite.catalog.settings import SETTINGS
+from suite.analysis.statistics.scaling import find_time_speedups
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.objective import Question
 from suite.record.record import Record
@@ -38,24 +35,28 @@ from suite.report.tables.curves import speed_ups
 from suite.report.tables.frame import table
 from suite.report.tables.launches import launch_table
 from suite.reproduce.verdicts import by_cell, judge
+from tests.figure_parts import (
+    OTHERS,
+    Fields,
+    cause_of,
+    communication_of,
+    estimate_of,
+    fields_of,
+    first_name_of,
+    power_of,
+    sums_of,
+    take,
+    with_verdict,
+)
 
 #: Values by field; those that are missing or empty are left out. And fields by row, by axis.
-Fields = dict[str, Any]
 Figures = dict[str, dict[str, Fields]]
 
-#: The parts of an estimate, in their order. ``none`` says that a reason stands in its place.
-PARTS = (
-    "value", "low", "high", "n", "p", "verdict", "none", "caveat", "to_decide", "tests", "alone_low", "alone_high",
-    "probably", "base",
-)  # fmt: skip
-#: The attributes that hold parts of another name.
-ATTRIBUTES = {"n": "blocks", "none": "reason", "to_decide": "blocks_to_decide", "base": "baseline"}
 #: Columns of a training that are no figures, or the row itself.
 NOT_OF_TRAINING = {
     "run", "cell", "workload", "size", "framework", "precision", "recipe", "identity", "flags", "machine",
 }  # fmt: skip
-#: Parts that a control and an explained pair have not; and prices, so that costs have figures.
-OTHERS = "n p tests to_decide alone_low alone_high probably base"
+#: So that costs have figures.
 PRICES = Prices(2.0, 0.3)
 
 
@@ -83,13 +84,13 @@ def along(launches: Sequence[Launch], by: str, baseline: str | None = None, acro
             continue
         made = table(each, baseline, PRICES)
         place = f"{each.workload} {each.size}"
-        bases = " ".join(sorted({_first(by, value) for value in made.base.values.values()}))
-        found[f"table {place}"] = _clean(rows=len(made.cells), base=bases, power=_power(made))
+        bases = " ".join(sorted({first_name_of(by, value) for value in made.base.values.values()}))
+        found[f"table {place}"] = fields_of(rows=len(made.cells), base=bases, power=power_of(made))
         for row, cell in zip(each.rows, made.cells, strict=True):
             name = f"cell {row.run} {row.cell.id}" if across else f"cell {row.cell.id}"
             fields = _of_cell(made, row, cell) if plain else {}
             if cell.ratio.baseline != row.cell.id:
-                fields |= _clean(ratio=_estimate(cell.ratio))
+                fields |= fields_of(ratio=estimate_of(cell.ratio))
             if plain or cell.ratio.value:
                 found |= {name: fields} if fields else {}
         found |= _of_findings(made, place) if plain else {}
@@ -100,12 +101,12 @@ def whole(launches: Sequence[Launch]) -> dict[str, Fields]:
     """Returns what has no axis: columns of launches and epochs, stopping, reproduction, and a search over the cells."""
     records = [launch.record for launch in launches]
     state = standing(records)
-    found = {"stopping": _clean(_take(state, "tests decided"), cells=len(state.cells), busy=bool(state.busy))}
+    found = {"stopping": fields_of(take(state, "tests decided"), cells=len(state.cells), busy=bool(state.busy))}
     for name, columns in (("launches", launch_table(launches)), ("epochs", epochs(launches))):
-        found[name] = _columns(columns)
+        found[name] = sums_of(columns)
     even, odd = ([launch for launch in launches if launch.record.block % 2 == part] for part in (0, 1))
     for cell, made in judge(*(by_cell(each.record for each in half) for half in (even, odd))).items():
-        found[f"reproduced {cell.id}"] = _clean(_take(made, "kind"), ratio=getattr(made.ratio, "value", None))
+        found[f"reproduced {cell.id}"] = fields_of(take(made, "kind"), ratio=getattr(made.ratio, "value", None))
     found |= _compare_runs([*even, *(Launch(each.record, f"{each.run} again", each.source) for each in odd)])
     return found | _search(records)
 
@@ -115,17 +116,17 @@ def _of_cell(made: Any, row: Any, cell: Any) -> Fields:
     gains = re.findall(r"([\d.]+)x \(([\d.]+) to ([\d.]+), n = (\d+)\)", cell.advice)
     numbers = "launches launches_ok outcome windows loader_efficiency metrics first_step_s compile_s break_even_steps"
     devices, tries = cell.devices, len(cell.batch_search.split(", ")) if cell.batch_search else None
-    return _clean(
-        _take(cell, f"{numbers} peak_memory_bytes"), best=" ".join(sorted(cell.best)), tried_batches=tries,
+    return fields_of(
+        take(cell, f"{numbers} peak_memory_bytes"), best=" ".join(sorted(cell.best)), tried_batches=tries,
         flagged=sum(map(bool, row.flags_of_launches)) or None, set_aside=len(row.set_aside) or None,
-        rate=_estimate(cell.samples_per_s, value="median"), step_ms=_estimate(cell.step_ms, value="median"),
-        bottleneck=_with(cell.bottleneck.loading, cell.bottleneck.kind, OTHERS),
+        rate=estimate_of(cell.samples_per_s, value="median"), step_ms=estimate_of(cell.step_ms, value="median"),
+        bottleneck=with_verdict(cell.bottleneck.loading, cell.bottleneck.kind, OTHERS),
         remedy=[tuple(map(float, gain)) for gain in gains],
-        identity=_take(cell.identity, "kind losses updates provisional"), control=_estimate(cell.control, OTHERS),
+        identity=take(cell.identity, "kind losses updates provisional"), control=estimate_of(cell.control, OTHERS),
         control_n=next((len(each.ratios) for each in made.controls if each.row is row), None),
-        devices=_take(devices, "global_batch threads_per_device allreduce_of_peak"),
-        efficiency=_estimate(devices.efficiency), communication=_communication(devices.communication),
-        exchange=_take(devices.exchange, "skew gradient_bytes bytes_per_s"),
+        devices=take(devices, "global_batch threads_per_device allreduce_of_peak"),
+        efficiency=estimate_of(devices.efficiency), communication=communication_of(devices.communication),
+        exchange=take(devices.exchange, "skew gradient_bytes bytes_per_s"),
     )  # fmt: skip
 
 
@@ -135,30 +136,30 @@ def _of_findings(made: Any, place: str) -> dict[str, Fields]:
         found |= _contest(contest, place)
     for line in findings.releases:
         for step in line:
-            found[f"release {step.row.cell.id}"] = _clean(
-                release=step.release, before=_estimate(step.to_before), oldest=_estimate(step.to_oldest, "base")
+            found[f"release {step.row.cell.id}"] = fields_of(
+                release=step.release, before=estimate_of(step.to_before), oldest=estimate_of(step.to_oldest, "base")
             )
     for scaling in made.scalings:
         for point in scaling.points:
-            found[f"{scaling.kind} scaling {scaling.strategy} {point.row.cell.id}"] = _clean(
-                speed_up=_estimate(point.speed_up), efficiency=_estimate(point.efficiency), batch=point.global_batch,
-                communication=_communication(point.communication),
+            found[f"{scaling.kind} scaling {scaling.strategy} {point.row.cell.id}"] = fields_of(
+                speed_up=estimate_of(point.speed_up), efficiency=estimate_of(point.efficiency),
+                batch=point.global_batch, communication=communication_of(point.communication),
             )  # fmt: skip
     for (_, cell), served in findings.servings.items():
-        figures = {name: _estimate(each, OTHERS) for name, each in served.figures.items()}
-        ratios = {name: _estimate(each) for name, each in served.ratios.items()}
-        found[f"served {cell.id}"] = _clean(_take(served, "launches requests"), ratio=ratios, **figures)
+        figures = {name: estimate_of(each, OTHERS) for name, each in served.figures.items()}
+        ratios = {name: estimate_of(each) for name, each in served.ratios.items()}
+        found[f"served {cell.id}"] = fields_of(take(served, "launches requests"), ratio=ratios, **figures)
     found |= _gains(findings.gains)
     for pair in findings.pairs:
         found[f"pair {pair.row.cell.id} to {pair.other.cell.id}"] = _pair(pair)
     for each in speed_ups(made):
-        found[f"speed-up {each.row.cell.id}"] = _clean(ratio=_estimate(each.ratio, f"{OTHERS[2:]} verdict caveat"))
+        found[f"speed-up {each.row.cell.id}"] = fields_of(ratio=estimate_of(each.ratio, f"{OTHERS[2:]} verdict caveat"))
     return found | dict(_profiles(made))
 
 
 def _gains(gains: Iterable[Any]) -> dict[str, Fields]:
     rest = "tests alone_low alone_high base"  # as along the axis itself
-    return {f"gain {each.axis} {each.row.cell.id}": _clean(ratio=_estimate(each.ratio, rest)) for each in gains}
+    return {f"gain {each.axis} {each.row.cell.id}": fields_of(ratio=estimate_of(each.ratio, rest)) for each in gains}
 
 
 def _profiles(made: Any) -> Iterator[tuple[str, Fields]]:
@@ -168,42 +169,42 @@ def _profiles(made: Any) -> Iterator[tuple[str, Fields]]:
             parts = {
                 name: {k: v for k, v in getattr(costs, name).items() if v} for name in ("seconds", "calls", "moved")
             }
-            figures = _take(costs, "step_s covered cost threads launches")
-            yield f"profile {row.cell.id}", _clean(figures, compared=len(compared.rows), **parts)
+            figures = take(costs, "step_s covered cost threads launches")
+            yield f"profile {row.cell.id}", fields_of(figures, compared=len(compared.rows), **parts)
     for placed in roofline(made.group):
         parts = {
-            part.name: _take(part, "flops bytes") | {"share": part.share(placed.roof), "bound": part.bound(placed.roof)}
+            part.name: take(part, "flops bytes") | {"share": part.share(placed.roof), "bound": part.bound(placed.roof)}
             for part in placed.parts
         }
-        roof = _take(placed.roof, "flops_per_s bytes_per_s")
-        yield f"roofline {placed.row.cell.id}", _clean(_take(placed, "counted bandwidth"), roof=roof, part=parts)
+        roof = take(placed.roof, "flops_per_s bytes_per_s")
+        yield f"roofline {placed.row.cell.id}", fields_of(take(placed, "counted bandwidth"), roof=roof, part=parts)
 
 
 def _pair(pair: Any) -> Fields:
     """What makes the steps of two rows differ."""
     causes = pair.causes
-    found = _clean(ratio=_estimate(pair.ratio, f"{OTHERS[2:]} caveat"), lacking=len(pair.lacking) or None)
+    found = fields_of(ratio=estimate_of(pair.ratio, f"{OTHERS[2:]} caveat"), lacking=len(pair.lacking) or None)
     if not causes:
         return found
     parts = {
         each.category: {
-            "share": _cause(each), "largest": each.operation_share or None,
+            "share": cause_of(each), "largest": each.operation_share or None,
             "known": len(each.known) or None,
         }
         for each in (*causes.causes, *causes.against)
     }  # fmt: skip
     order = ", ".join(each.category for each in causes.causes)
-    figures = _take(causes, "per step_s other_step_s blocks named alike")
-    return found | _clean(profiled=figures, order=order, unknown=[*causes.unknown], cause=parts)
+    figures = take(causes, "per step_s other_step_s blocks named alike")
+    return found | fields_of(profiled=figures, order=order, unknown=[*causes.unknown], cause=parts)
 
 
 def _contest(contest: Any, place: str) -> dict[str, Fields]:
-    setting = " ".join(f"{name}={_first(name, value)}" for name, value in contest.settings)
-    fields = _clean(
+    setting = " ".join(f"{name}={first_name_of(name, value)}" for name, value in contest.settings)
+    fields = fields_of(
         order=" ".join(row.cell.framework for row in contest.rows), leaders=len(contest.leaders), tie=contest.tie,
         behind=len(contest.behind), untested=len(contest.untested), unranked=" ".join(contest.unranked),
-        own=_take(contest, "modes strategies releases"),
-        gap={f"{one} to {other}": _estimate(gap, "base") for (one, other), gap in contest.gaps.items()},
+        own=take(contest, "modes strategies releases"),
+        gap={f"{one} to {other}": estimate_of(gap, "base") for (one, other), gap in contest.gaps.items()},
     )  # fmt: skip
     return {f"fastest {place} {setting}": fields}
 
@@ -213,11 +214,11 @@ def _of_trained(made: Any, every: bool) -> dict[str, Fields]:
     found, place, rows = {}, f"{made.group.workload} {made.group.size}", made.rows
     for row, columns in zip(made.group.rows, rows, strict=True):
         figures = {name: value for name, value in columns.items() if name not in NOT_OF_TRAINING}
-        proof = _take(made.identities[row.key], "kind losses updates")
-        found[f"trained {row.cell.id}"] = _clean(figures, identity=proof)
+        proof = take(made.identities[row.key], "kind losses updates")
+        found[f"trained {row.cell.id}"] = fields_of(figures, identity=proof)
     target = next((row["target"] for row in rows if row["target"]), None)
     for (_, cell), gain in find_time_speedups(made.group, target).items():
-        found[f"sooner {cell.id}"] = _clean(seconds=_with(gain.ratio, gain.kind, OTHERS[2:]))
+        found[f"sooner {cell.id}"] = fields_of(seconds=with_verdict(gain.ratio, gain.kind, OTHERS[2:]))
     for contest in made.findings.contests if every else ():
         found |= _contest(contest, place)
     return found | _gains(made.findings.gains if every else ())
@@ -229,8 +230,8 @@ def _compare_runs(launches: Sequence[Launch]) -> dict[str, Fields]:
         tested, obstacles = changes(launches)
     except LoadError:
         return {"changes": {"refused": 1}}
-    found = {f"changed {each.cell.id}": _clean(ratio=_estimate(each.ratio, "n tests")) for each in tested}
-    return found | {"changes": _clean(tested=len(tested), obstacles=len(obstacles))}
+    found = {f"changed {each.cell.id}": fields_of(ratio=estimate_of(each.ratio, "n tests")) for each in tested}
+    return found | {"changes": fields_of(tested=len(tested), obstacles=len(obstacles))}
 
 
 def _search(records: Iterable[Record]) -> dict[str, Fields]:
@@ -243,79 +244,17 @@ def _search(records: Iterable[Record]) -> dict[str, Fields]:
             by_task.setdefault(task, []).append(replace(record, launch=record.block))
     for task, own in by_task.items():
         ended = race(list(dict.fromkeys(record.cell for record in own)), own, Question())
-        found[f"search {task}"] = _clean(
-            _take(ended, "blocks launches risk agreed"), left=" ".join(str(step.left) for step in ended.path),
+        found[f"search {task}"] = fields_of(
+            take(ended, "blocks launches risk agreed"), left=" ".join(str(step.left) for step in ended.path),
             ranked=" ".join(cell.id for cell in ended.ranked),
         )  # fmt: skip
         for cell, out in ended.out.items():
-            found[f"dropped {cell.id}"] = _clean(_take(out, "kind blocks launches launched"))
+            found[f"dropped {cell.id}"] = fields_of(take(out, "kind blocks launches launched"))
         for each in effects(ended.cells, ended.scores[0], ended.fits[0]) if ended.fits else ():
-            values = " to ".join(_first(each.setting, value) for value in (each.value, each.base))
-            found[f"effect {task} {each.setting} {values}"] = _clean(
-                _take(each, "p depends_on"), ratio=_estimate(each.ratio, OTHERS[2:]),
-                by={_first(each.depends_on, name): _estimate(ratio, OTHERS[2:])
+            values = " to ".join(first_name_of(each.setting, value) for value in (each.value, each.base))
+            found[f"effect {task} {each.setting} {values}"] = fields_of(
+                take(each, "p depends_on"), ratio=estimate_of(each.ratio, OTHERS[2:]),
+                by={first_name_of(each.depends_on, name): estimate_of(ratio, OTHERS[2:])
                     for name, ratio in (each.by_value or {}).items()},
             )  # fmt: skip
-    return found
-
-
-def _power(made: Any) -> Fields:
-    ranges = {name: [*getattr(made.power, name)] for name in ("noise_range", "smallest_range", "launches_range")}
-    noise = _take(made.power.noise, "deviation freedom of_control")
-    return _take(made.power, "blocks smallest launches") | ranges | {"noise": noise}
-
-
-def _estimate(found: Any, without: str = "", **attributes: str) -> tuple[Any, ...] | None:
-    """The parts of an estimate; ``attributes`` hold some of them under other names."""
-    read = {name: getattr(found, (ATTRIBUTES | attributes).get(name, name), None) for name in PARTS}
-    read |= {"none": bool(read["none"]) or None, "caveat": bool(read["caveat"]) or None}
-    parts = [None if name in without.split() or read[name] == "" else read[name] for name in PARTS]
-    while parts and parts[-1] is None:
-        parts.pop()
-    return tuple(parts) or None
-
-
-def _first(name: str, value: str) -> str:
-    """A value of a setting by the name that it had when the figures were stored."""
-    return str(SETTINGS[name].first_name(value)) if name in SETTINGS else value
-
-
-def _with(found: Any, verdict: Any, without: str) -> tuple[Any, ...] | None:
-    """The parts of an estimate whose verdict stands beside it."""
-    return _estimate(replace(found or Estimate(), verdict=verdict), without)
-
-
-def _communication(cost: Any) -> tuple[Any, ...] | None:
-    return cost and _with(cost, is_communication_bound(cost), OTHERS[2:])
-
-
-def _cause(cause: Any) -> tuple[Any, ...] | None:
-    """The share, and the interval and p-value of the seconds."""
-    return _estimate(replace(cause.difference or Estimate(), value=cause.share), f"n {OTHERS[3:]}")
-
-
-def _take(found: Any, names: str) -> Fields:
-    """These attributes, None where there is nothing to have them."""
-    return {name: getattr(found, name, None) for name in names.split()}
-
-
-def _columns(columns: Mapping[str, Sequence[Any]]) -> Fields:
-    """The sum of each column, of words how many different ones; and how many values are missing."""
-    found = {}
-    for name, column in columns.items():
-        values = [value for value in column if value is not None and value == value]
-        numeric = all(isinstance(value, int | float) for value in values)
-        found[name] = math.fsum(map(float, values)) if numeric else len(set(values))
-        found[f"{name} missing"] = len(column) - len(values) or None
-    return _clean(found)
-
-
-def _clean(*fields: Mapping[str, Any], **more: Any) -> Fields:
-    """All fields, without those that are missing, empty or false."""
-    found: Fields = {}
-    for name, value in (item for each in (*fields, more) for item in each.items()):
-        parts = dict(enumerate(value)) if isinstance(value, list) else value
-        kept = _clean({str(part): each for part, each in parts.items()}) if isinstance(parts, Mapping) else parts
-        if not (kept is None or kept is False or kept in ("", {}) or kept != kept):
-            found[name] = kept
     return found

@@ -74,8 +74,10 @@ def raced(cells: Sequence[Cell], launcher: Launcher, question: Question | None =
 
 
 def arguments(folder: Path, *more: str) -> list[str]:
-    """A search of eight cells with everything that it writes in a folder of the test's own."""
-    space = ["--workload", "imdb_lstm", "--framework", "pytorch,jax", "--batch", "32,128", "--precision", "fp32,bf16"]
+    """A search of eight cells, whose axes ``more`` replaces, with all that it writes in a folder of the test's own."""
+    axes = {"--framework": "pytorch,jax", "--batch": "32,128", "--precision": "fp32,bf16"}
+    given = {each.partition("=")[0] for each in more}
+    space = ["--workload", "imdb_lstm", *(f"{name}={values}" for name, values in axes.items() if name not in given)]
     space += ["--compile", "usual", "--loader", "tuned", "--data", "synthetic", "--device", "cpu", "--no-probe"]
     places = [f"--{name}={folder / name}" for name in ("journals", "storage", "output")]
     return [*space, *places, *more]

@@ -81,7 +81,7 @@ def nearest(value: str, choices: Iterable[str]) -> str:
     if (meant := ALSO_CALLED.get(word)) in spelled:
         return meant
     parts = [choice for plain, choice in spelled.items() if len(word) >= PART_LEAST and word in plain]
-    close = get_close_matches(word, spelled, n=1, cutoff=0.6 if len(word) > PART_LEAST else 0.7)  # tpu is no cpu
+    close = get_close_matches(word, spelled, n=1, cutoff=0.7 if len(word) == PART_LEAST else 0.6)  # tpu is no cpu
     return spelled[close[0]] if close else parts[-1] if parts else ""
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from suite.plan.measuring import CONTROL
 from suite.record.record import Record
-from tests import figures, records
+from tests import figure_parts, figures, records
 from tests.expected import GOLDEN
 from tests.published import RESULTS, RUNS
 
@@ -77,7 +77,7 @@ def differences(before: Golden, after: Golden) -> Iterator[tuple[str, ...]]:
 def _leaves(place: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
     """The values with run, axis, row and field, whose name says where in it they are."""
     if isinstance(value, list):
-        value = {name: part for name, part in zip(figures.PARTS, value, strict=False) if part is not None}
+        value = {name: part for name, part in zip(figure_parts.PARTS, value, strict=False) if part is not None}
     if not isinstance(value, dict):
         yield place, value
         return

@@ -40,7 +40,7 @@ ASKED = {
     "suite.bisect": ("imdb_lstm-jax", "--good", "0.9.0", "--bad", "0.9.2"),
     "suite.checks": ("plain",), "suite.compare": (), "suite.plot": ("smoke",),
     "suite.profile": ("imdb_lstm-jax",),
-    "suite.reproduce": ("smoke",), "suite.tune": ("--no-probe",),
+    "suite.reproduce": ("smoke",), "suite.script": ("sh",), "suite.tune": ("--no-probe",),
 }  # fmt: skip
 
 

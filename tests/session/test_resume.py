@@ -27,7 +27,8 @@ def continuation(output: str) -> str:
 
 def limited(bytes_most: int) -> str:
     """Python that lets the session write no file that is larger: the kernel's limit stands in for a full disk."""
-    return f"import resource, sys; sys.dont_write_bytecode = True; resource.setrlimit(resource.RLIMIT_FSIZE, ({bytes_most}, resource.RLIM_INFINITY))"
+    limit = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({bytes_most}, resource.RLIM_INFINITY))"
+    return f"import resource, sys; sys.dont_write_bytecode = True; {limit}"
 
 
 def test_a_journal_that_cannot_be_written_ends_the_session_in_one_line(suite: Suite) -> None:

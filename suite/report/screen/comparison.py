@@ -37,10 +37,7 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingPoint:
-    """A cell of a scaling. ``efficiency`` is the speed-up per device; both are tested against 1.
-
-    An efficiency that is equal is linear within the margin.
-    """
+    """A cell of a scaling. ``efficiency`` is the speed-up per device; one that is equal (to 1) is linear."""
 
     cell: str
     devices: int
