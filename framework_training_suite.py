@@ -123,12 +123,12 @@ def _program(name: str) -> str:
     python, path = Path(sys.executable), os.environ.get("PATH", os.defpath)
     if inner := os.environ.get("TOX_ENV_DIR"):  # tox's own environment is first on this PATH, and not on the shell's
         path = os.pathsep.join(each for each in path.split(os.pathsep) if not Path(each).is_relative_to(inner))
-        if (outer := ROOT / ".venv" / "bin" / "python").exists() and has(ROOT / ".venv", "pytest"):
+        if os.access(outer := ROOT / ".venv" / "bin" / "python", os.X_OK) and has(ROOT / ".venv", "pytest"):
             python = outer
     if (found := shutil.which(name, path=path)) and Path(found).parent == python.parent:
         return name
     beside = python.parent / name
-    if beside.is_file():
+    if os.access(beside, os.X_OK):
         return shown(beside)
     return shown(python) if name == "python" else f"{_program('python')} -m {MODULE if name == PROGRAM else name}"
 

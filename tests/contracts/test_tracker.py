@@ -12,9 +12,9 @@ from suite.session import observers
 from tests import records
 
 FILE = """
-from suite.export.target import About
+from suite.export.target import TargetInfo
 
-ABOUT = About("lines on a slate", "the slate; default: a new one", "json", "slate", "a new slate")
+ABOUT = TargetInfo("lines on a slate", "the slate; default: a new one", "json", "slate", "a new slate")
 
 def begin(place, origin):
     return [place, origin.run]

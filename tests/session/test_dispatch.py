@@ -16,7 +16,7 @@ from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import Outcome, Record
 from suite.session.hosts import dispatch as dispatches
-from suite.session.hosts.dispatch import Dispatch, Post, key_of
+from suite.session.hosts.dispatch import Dispatch, RunOnMainThread, key_of
 from suite.session.hosts.remote import HostLostError
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.launcher import Host, Launcher
@@ -71,7 +71,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
         journal: list[Record] = []
         said: list[str] = []
 
-        def launcher(host: Host, post: Post) -> Launcher:
+        def launcher(host: Host, post: RunOnMainThread) -> Launcher:
             settings = Settings("smoke", 1, Plan(), device="cpu", journals=tmp_path)
             return Launcher(settings, {"id": "x"}, host, said.append, said.append, lambda *_: post(lambda: None), {})
 
