@@ -34,9 +34,14 @@ ASKED = (*EXTRAS, "pdf")
 
 
 def _file(text: str) -> Path:
-    if not Path(text).is_file():
+    path = Path(text)
+    if not path.is_file():
         raise argparse.ArgumentTypeError(f"{text}: no such file")
-    return Path(text)
+    try:
+        path.read_text(encoding="utf-8")  # as matplotlib reads it
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from None
+    return path
 
 
 STYLE = option("--style", type=_file, metavar="FILE", help="a style file of matplotlib's for the plots (.mplstyle)")

@@ -66,6 +66,19 @@ def test_a_plot_is_drawn_by_its_name(storage: Path, capsys: pytest.CaptureFixtur
     assert Path("a.svg").read_text().startswith(("<svg", "<?xml"))
 
 
+@pytest.mark.parametrize("content", [None, b"font.size: \xff"])
+def test_a_style_that_is_none_is_one_line(
+    content: bytes | None, storage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    style = storage / "https:" / "a.mplstyle"
+    if content is not None:
+        style.parent.mkdir()
+        style.write_bytes(content)
+    with pytest.raises(SystemExit, match="2"):
+        plot(["--storage", str(storage), "1", "throughput", "--style", str(style)])
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 @pytest.mark.parametrize(("words", "meant"), [
     (["throughptu"], "throughput"), (["throughput", "--output", "a.docx"], ".svg"), (["hero", "--output", "a"], ".png"),
 ])  # fmt: skip
