@@ -44,7 +44,9 @@ def _file(text: str) -> Path:
     return path
 
 
-STYLE = option("--style", type=_file, metavar="FILE", help="a style file of matplotlib's for the plots (.mplstyle)")
+STYLE = option(
+    "--style", type=_file, metavar="FILE", help="a style file of matplotlib's for the plots (.mplstyle), without TeX"
+)
 RUNS = option("run", nargs="*", metavar="RUN", help="a file, a folder, or the number or name of a saved run")
 STORAGE_FOLDER = option(
     "--storage",

@@ -66,6 +66,13 @@ def test_a_plot_is_drawn_by_its_name(storage: Path, capsys: pytest.CaptureFixtur
     assert Path("a.svg").read_text().startswith(("<svg", "<?xml"))
 
 
+def test_no_style_lets_tex_run_what_a_run_is_called(storage: Path) -> None:
+    (storage / "a.mplstyle").write_text("text.usetex: True\ntext.parse_math: True\nfigure.facecolor: black\n")
+    assert plot(["--storage", str(storage), "1", "throughput", "--style", str(storage / "a.mplstyle")]) == 0
+    with Image.open("throughput.png") as drawn:
+        assert drawn.convert("RGBA").getpixel((0, 0)) == (0, 0, 0, 255)
+
+
 @pytest.mark.parametrize("content", [None, b"font.size: \xff"])
 def test_a_style_that_is_none_is_one_line(
     content: bytes | None, storage: Path, capsys: pytest.CaptureFixture[str]
