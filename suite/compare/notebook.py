@@ -147,10 +147,9 @@ def load(
     and `ValueError` for an axis or a framework that there is not.
     """
     by = by or ("machine" if across_machines else "framework" if baseline else "")
-    if by and by not in AXES:
-        raise ValueError(unknown("axis", by, AXES))
-    if by == "framework" and baseline and baseline not in FRAMEWORKS:
-        raise ValueError(unknown("framework", baseline, FRAMEWORKS))
+    for what, name, known in (("axis", by, AXES), ("framework", by == "framework" and baseline, FRAMEWORKS)):
+        if name and name not in known:
+            raise ValueError(unknown(what, name, known))
     paths, notes = find([str(name) for name in names], Path(storage))
     loaded = load_files(paths)
     options = Namespace(

@@ -122,10 +122,7 @@ def save(folder: Path, name: str, content: bytes) -> Path:
 
 
 def move(source: Path, path: Path) -> None:
-    """Move a run, to another file system too: all of it or nothing, in place of no other. Raises OSError.
-
-    One that was killed after the copy is completed by the next.
-    """
+    """Move a run, to another file system too, or end a move that was killed; in place of no other. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = source.read_bytes()
     with _write(path.parent, content) as whole:
@@ -142,9 +139,7 @@ def _claim(path: Path, whole: Path, content: bytes) -> None:
     """Give the whole file this name. Raises `FileExistsError`, and OSError."""
     try:
         path.hardlink_to(whole)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
+    except OSError:  # it exists, or the file system has no links
         _write_new(path, content)
 
 
