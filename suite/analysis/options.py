@@ -33,13 +33,14 @@ EXTRAS = ("png", "svg", "parquet")
 ASKED = (*EXTRAS, "pdf")
 
 
-def _file(text: str) -> Path:
+def style(text: str) -> Path:
     if not Path(text).is_file():
         raise argparse.ArgumentTypeError(f"{text}: no such file")
+    Path(text).read_text(encoding="utf-8")  # as matplotlib reads it; ValueError for no text
     return Path(text)
 
 
-STYLE = option("--style", type=_file, metavar="FILE", help="a style file of matplotlib's for the plots (.mplstyle)")
+STYLE = option("--style", type=style, metavar="FILE", help="a style of matplotlib's (.mplstyle) for the plots; no TeX")
 RUNS = option("run", nargs="*", metavar="RUN", help="a file, a folder, or the number or name of a saved run")
 STORAGE_FOLDER = option(
     "--storage",

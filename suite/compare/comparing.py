@@ -39,8 +39,6 @@ def compare(options: Namespace) -> int:
 def _compare(options: Namespace) -> int:
     try:
         paths, notes = find(options.run, options.storage)
-        paths, moved = _publish_own(paths) if _is_of_suite(options.publish) else (paths, [])
-        notes += moved
         checked = [_check_bundle(path) for path in paths if options.publish and _is_bundle(path)]
         with waiting("reading the launches") as describe:
             loaded = load(paths)
@@ -50,6 +48,7 @@ def _compare(options: Namespace) -> int:
         folder = _place(options, paths, {launch.run for launch in loaded.launches})
         # What stands in the default place may be published: asking again, perhaps otherwise, changes none of it.
         stands = not (options.output or options.publish) and is_written(folder)
+        paths = _publish_own(paths) if _is_of_suite(options.publish) else paths
     except (LoadError, OSError) as error:
         print(f"training-suite compare: {clean(error, 1000)}", file=sys.stderr)
         return 2
@@ -143,22 +142,22 @@ def _is_of_suite(site: Path | None) -> bool:
     return site is not None and site.resolve() == PUBLISHED.resolve()
 
 
-def _publish_own(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
-    """Moves saved runs of the user to the published ones, in place of none; returns all, and notes on those moved.
+def _publish_own(paths: Iterable[Path]) -> list[Path]:
+    """Moves saved runs of the user to the published ones, in place of none, and says so; returns all.
 
-    Raises `OSError`.
+    A link stays, as does what no run saved. Raises `OSError`.
     """
-    there, notes = [], []
+    from suite.session.storage import move  # here, since pytest takes long to load
+
+    there = []
     for path in paths:
-        if not path.resolve().is_relative_to(SAVED.resolve()):
-            there.append(path)
-            continue
-        there.append(OLDER[SAVED] / path.resolve().relative_to(SAVED.resolve()))
-        there[-1].parent.mkdir(parents=True, exist_ok=True)
-        there[-1].hardlink_to(path)  # which replaces no file
-        path.unlink()
-        notes.append(f"{path.name} was moved to {there[-1].parent}")
-    return there, notes
+        source = path.parent.resolve() / path.name  # the folder of the runs may be a link
+        is_own = source.is_relative_to(SAVED.resolve()) and path.suffix == ".json" and not path.is_symlink()
+        there.append(OLDER[SAVED] / source.relative_to(SAVED.resolve()) if is_own else path)
+        if is_own:
+            move(path, there[-1])
+            print(f"note: {clean(path.name)} was moved to {there[-1].parent}", file=sys.stderr)
+    return there
 
 
 def _place(options: Namespace, paths: Sequence[Path], runs: Collection[str]) -> Path:
@@ -232,6 +231,8 @@ def _check_base(groups: Sequence[Group], by: str, baseline: str | None) -> None:
     if wanted and not any(base(AXES[by], each.rows, baseline).holds(row) for each in groups for row in each.rows):
         values = dict.fromkeys(map(AXES[by].value, rows))
         raise LoadError(f"no cell has {by} {baseline!r} (--baseline); there are: {', '.join(values)}")
+    if by == "run" and len(named := {row.run for row in rows}) == 1:
+        raise LoadError(f"all launches are of one run, {min(named)}: --by run compares several, so name another")
     if by == "machine" and len(machines := {row.machine for row in rows}) == 1:
         raise LoadError(
             f"all launches are from one machine, {min(machines)}: --across-machines compares two. "

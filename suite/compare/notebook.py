@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from suite.analysis.records.load import find, find_saved
 from suite.analysis.records.load import load as load_files
+from suite.analysis.rows.axes import AXES
 from suite.catalog.suggest import unknown
 from suite.compare.comparing import group_launches, make
+from suite.plan.cell import FRAMEWORKS
 from suite.plan.command.common import SAVED
 from suite.plan.measuring import MARGIN
 from suite.report.html.folder import Compared
@@ -24,6 +26,9 @@ from suite.report.text.answer import answer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
+
+    from suite.report.plots.kinds import Kind
+    from suite.report.plots.traces import Chart
 
 
 class Answer(str):
@@ -78,7 +83,7 @@ class Run:
     @property
     def plots(self) -> list[str]:
         """The names of the plots that there are of this run, for `plot`."""
-        return list(dict.fromkeys(kind for kind, _, _ in self._charts))
+        return list(dict.fromkeys(kind.name for kind, _, _ in self.charts))
 
     def plot(self, kind: str, workload: str = "") -> Figure:
         """A plot of the run as matplotlib's figure: of the first workload, or of the first whose name has ``workload``.
@@ -89,18 +94,18 @@ class Run:
 
         if kind not in self.plots:
             raise ValueError(unknown("plot", kind, self.plots))
-        of_kind = {name: chart for each, name, chart in self._charts if each == kind}
+        of_kind = {name: chart for each, name, chart in self.charts if each.name == kind}
         name = next((name for name in of_kind if workload in name), None)
         if name is None:
             raise ValueError(unknown("workload", workload, of_kind))
         return figure(of_kind[name])
 
     @cached_property
-    def _charts(self) -> list[tuple[str, str, Any]]:
+    def charts(self) -> list[tuple[Kind, str, Chart]]:
+        """Every plot that there is: its kind, what it is of, and what is drawn."""
         from suite.report.plots import find_charts
 
-        charts = find_charts(self.compared.tables, self.compared.learned)
-        return [(kind.name, name, chart) for kind, name, chart in charts]
+        return list(find_charts(self.compared.tables, self.compared.learned))
 
     def __repr__(self) -> str:
         return f"{', '.join(self.compared.sources)}: {len(self.compared.loaded.launches)} launches"
@@ -138,14 +143,18 @@ def load(
 ) -> Run:
     """The runs of these names, numbers or files; without any the run saved last.
 
-    The other arguments are the options of ``training-suite compare``. Raises `suite.analysis.records.load.LoadError`.
+    The other arguments are the options of ``training-suite compare``. Raises `suite.analysis.records.load.LoadError`,
+    and `ValueError` for an axis or a framework that there is not.
     """
+    by = by or ("machine" if across_machines else "framework" if baseline else "")
+    for what, name, known in (("axis", by, AXES), ("framework", by == "framework" and baseline, FRAMEWORKS)):
+        if name and name not in known:
+            raise ValueError(unknown(what, name, known))
     paths, notes = find([str(name) for name in names], Path(storage))
     loaded = load_files(paths)
     options = Namespace(
-        by=by or ("machine" if across_machines else "framework" if baseline else ""), baseline=baseline,
-        across_machines=across_machines, margin=margin, price_hour=price_hour, price_kwh=price_kwh, currency="",
-        one_file=False, publish=None,
+        by=by, baseline=baseline, across_machines=across_machines, margin=margin, price_hour=price_hour,
+        price_kwh=price_kwh, currency="", one_file=False, publish=None,
     )  # fmt: skip
     return Run(make(loaded, group_launches(loaded, options), options, paths), (*notes, *loaded.notes))
 

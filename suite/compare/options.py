@@ -75,9 +75,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument(
         "--baseline", metavar="VALUE",
-        help="the value on that axis that ratios are relative to; default: pytorch; fp32, the smallest batch, each "
-        "framework's usual compile mode and strategy, the tuned loader, full, auto, 1, or the next value that a row "
-        "has",
+        help="the value on that axis that ratios are relative to; default: pytorch; the first run; fp32, the smallest "
+        "batch, each framework's usual compile mode and strategy, the tuned loader, full, auto, 1, or the next value "
+        "that a row has",
     )  # fmt: skip
     parser.add_argument(
         "--across-machines", action="store_true",
@@ -110,10 +110,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.extra is None:
         options.extra = EXTRAS if options.output and not options.publish else ()
     options.by = options.by or ("machine" if options.across_machines else "framework" if options.baseline else "")
-    if options.by == "framework":
-        options.baseline = options.baseline or FRAMEWORKS[0]
-        if options.baseline not in FRAMEWORKS:
-            parser.error(f"--baseline: {unknown('framework', options.baseline, FRAMEWORKS)}")
+    if options.by == "framework" and options.baseline and options.baseline not in FRAMEWORKS:
+        parser.error(f"--baseline: {unknown('framework', options.baseline, FRAMEWORKS)}")
     options.one_file = options.one_file or options.format == "html"
     return options
 

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 from framework_training_suite import CommandError
-from suite.analysis.options import STORAGE_FOLDER, STYLE
+from suite.analysis.options import RUNS, STORAGE_FOLDER, STYLE
 from suite.catalog.suggest import unknown
-from suite.plan.cell import FRAMEWORKS
 from suite.plan.command.common import command, option
 
 EPILOG = """\
@@ -27,26 +26,21 @@ exit status: 0; 2 for wrong usage, or where the run has no such plot; 130 if int
 
 @command(
     "suite.plot", __doc__, EPILOG,
-    option("run", metavar="RUN", help="a file, a folder, or the number or name of a saved run"),
+    RUNS.but(nargs=None),
     option("kind", metavar="KIND", nargs="?", help="the plot; without it, those that there are of this run"),
-    option("--output", type=Path, metavar="FILE", help="where to draw it (default: KIND.png)"),
+    option("--output", type=Path, metavar="FILE",
+           help="where to draw it, in place of what is there (default: KIND.png)"),
     STYLE, STORAGE_FOLDER,
 )  # fmt: skip
 def main(options: argparse.Namespace) -> int:
     """Draw the plot, or list the plots."""
-    from suite.analysis.records.load import find, load
-    from suite.analysis.rows.groups import group
-    from suite.analysis.statistics.accuracy import compare_accuracies, trains_to_the_end
-    from suite.report.plots import SUFFIXES, find_charts, save
-    from suite.report.tables.frame import table
+    from suite.compare.notebook import load
+    from suite.report.plots import SUFFIXES, save
 
     place: Path = options.output or Path(f"{options.kind}.png")
     if place.suffix not in SUFFIXES:
         raise CommandError(f"--output {place}: write a name that ends with one of: {', '.join(SUFFIXES)}")
-    groups = group(load(find([options.run], options.storage)[0]).launches)
-    tables = [table(each) for each in groups if not trains_to_the_end(each)]
-    learned = [compare_accuracies(each, FRAMEWORKS[0]) for each in groups if trains_to_the_end(each)]
-    drawn = list(find_charts(tables, learned))
+    drawn = load(options.run, storage=options.storage).charts
     kinds = {kind.name: kind.words for kind, _, _ in drawn}
     if options.kind is None:
         print("\n".join(f"{name:20} {words}" for name, words in kinds.items()))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from errno import EEXIST
 from pathlib import Path
 from typing import Any
 
@@ -114,15 +116,31 @@ def save(folder: Path, name: str, content: bytes) -> Path:
         while True:
             number += 1
             path = folder / _file(number, name)
-            try:
-                path.hardlink_to(whole)
-            except FileExistsError:
-                continue
-            except OSError:  # a file system without links
-                if path.exists():
-                    continue
-                _write_new(path, content)
-            return path
+            with contextlib.suppress(FileExistsError):
+                _claim(path, whole, content)
+                return path
+
+
+def move(source: Path, path: Path) -> None:
+    """Move a run, to another file system too, or end a move that was killed; in place of no other. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = source.read_bytes()
+    with _write(path.parent, content) as whole:
+        shutil.copystat(source, whole)  # the age of a run is that of its file
+        try:
+            _claim(path, whole, content)
+        except FileExistsError:
+            if path.samefile(source) or path.read_bytes() != content:
+                raise FileExistsError(EEXIST, f"{path} is there already, so {source} stays") from None
+    source.unlink(missing_ok=True)
+
+
+def _claim(path: Path, whole: Path, content: bytes) -> None:
+    """Give the whole file this name. Raises `FileExistsError`, and OSError."""
+    try:
+        path.hardlink_to(whole)
+    except OSError:  # it exists, or the file system has no links
+        _write_new(path, content)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from suite.catalog.devices import has_gpu
 from suite.doctor.probes import NOT_INSTALLED, ask_all
 from suite.monitor.gpu import NvmlError, open_nvml
 from suite.plan.cell import Cell
-from suite.plan.command.common import check_numbers
+from suite.plan.command.common import check_numbers, join_values
 from suite.plan.matrix import Matrix, MatrixError, with_windows
 from suite.plan.objective import Budget, Question, budget, check, limit, needs_energy, objectives, usual_budget
 from suite.plan.space import ALL, UP, UPWARD, search_axes, space, with_recipe
@@ -39,7 +39,7 @@ def read_search(options: Namespace) -> Search:
     if own and not options.workload and not options.matrix:
         options.workload = ",".join(own)
     check_numbers(options, (("price_hour", ""), ("price_kwh", "")))
-    if upward := options.batch == UP:
+    if upward := join_values(options.batch) == UP:
         options.batch = UPWARD
     question = Question(
         objectives(options.objective), tuple(map(limit, options.within)), options.margin,

@@ -63,3 +63,8 @@ def test_two_machines_are_refused_in_one_line(run: Path, capsys: pytest.CaptureF
     assert said.out == ""
     assert "--across-machines" in said.err
     assert len(said.err.splitlines()) == 1
+
+
+def test_one_run_is_not_compared_with_itself(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(run), "--by", "run"]) == 2
+    assert "run-a" in capsys.readouterr().err

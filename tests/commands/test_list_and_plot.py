@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import matplotlib as mpl
 import pytest
 from PIL import Image
 
 from suite.list.__main__ import main as list_runs
 from suite.plot.__main__ import main as plot
+from suite.report.plots import use_style
 from tests import records
 
 
@@ -64,6 +66,26 @@ def test_a_plot_is_drawn_by_its_name(storage: Path, capsys: pytest.CaptureFixtur
         assert drawn.format == "PNG"
     assert plot([*options, "throughput", "--output", "a.svg"]) == 0
     assert Path("a.svg").read_text().startswith(("<svg", "<?xml"))
+
+
+def test_no_style_lets_tex_run_what_a_run_is_called(storage: Path) -> None:
+    style = storage / "a.mplstyle"
+    style.write_text("text.usetex: True\ntext.parse_math: True\nfont.size: 3\n")
+    with use_style(style):
+        assert [mpl.rcParams[name] for name in ("text.usetex", "text.parse_math", "font.size")] == [False, False, 3]
+
+
+@pytest.mark.parametrize("content", [None, b"font.size: \xff"])
+def test_a_style_that_is_none_is_one_line(
+    content: bytes | None, storage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    style = storage / "https:" / "a.mplstyle"
+    if content is not None:
+        style.parent.mkdir()
+        style.write_bytes(content)
+    with pytest.raises(SystemExit, match="2"):
+        plot(["--storage", str(storage), "1", "throughput", "--style", str(style)])
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("words", "meant"), [

@@ -92,6 +92,12 @@ def test_runs_are_listed_and_two_of_one_machine_are_compared(saved: Path) -> Non
         suite.load("1", "2")
 
 
+@pytest.mark.parametrize(("given", "meant"), [({"by": "batches"}, "batch"), ({"baseline": "jaxx"}, "jax")])
+def test_what_is_mistyped_is_no_table_without_ratios(given: dict[str, str], meant: str, saved: Path) -> None:
+    with pytest.raises(ValueError, match=f"did you mean '{meant}'"):
+        suite.load(saved, **given)  # type: ignore[arg-type]
+
+
 def test_importing_the_suite_imports_none_of_it() -> None:
     code = "import sys, suite; assert not {'pandas', 'numpy', 'matplotlib'} & {*sys.modules}; suite.load"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

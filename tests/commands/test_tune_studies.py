@@ -31,6 +31,13 @@ def test_the_search_and_the_full_matrix_have_the_same_few_cells(tmp_path: Path) 
     assert all(word in full for word in tune_real.axes())
 
 
+def test_batch_up_is_a_search_of_doubled_batches() -> None:
+    search = read_search(main.parser().parse_args(["--workload=imdb_lstm", "--framework=jax", "--batch", "up"]))
+    assert search.question.upward
+    assert [cell.batch for cell in search.cells] == [2**power for power in range(4, 14)]
+    assert not read_search(main.parser().parse_args(["--workload=imdb_lstm", "--batch=16,32"])).question.upward
+
+
 def test_the_report_sets_searches_beside_the_full_matrix() -> None:
     assert shown(regret(BEST, RECORDS)) == "0"
     assert regret(SECOND, RECORDS).value == pytest.approx(1 / 1.2)

@@ -12,7 +12,6 @@ from test_page import Page
 
 from suite.analysis.records.load import LoadError, find
 from suite.compare.__main__ import main
-from suite.plan.command.common import OLDER, SAVED
 from suite.record.record import Record
 from suite.report.html.site import scan
 from suite.report.html.stored import SummaryError, read
@@ -125,23 +124,6 @@ def test_the_default_output_folder_keeps_another_run_s_report_too(
     assert sorted(path.name for path in Path("runs").iterdir()) == ["0001_a", "0001_a-run-b"]
     assert main([saved(tmp_path, "0001_a", records.launches(n=1)), "--publish", "results"]) == 0
     assert links(index(Path("results"))) == ["0001_a/report.html"]
-
-
-def test_a_run_of_one_s_own_moves_to_the_published_ones_and_replaces_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    own = records.save(SAVED / "m" / "0001_a.json", records.launches(n=1))
-    content = own.read_bytes()
-    assert main(["0001", "--publish", "results"]) == 0
-    moved = OLDER[SAVED] / "m" / "0001_a.json"
-    assert (own.exists(), moved.read_bytes()) == (False, content)
-    assert links(index(Path("results"))) == ["0001_a/report.html"]
-    records.save(own, records.launches(n=2))
-    capsys.readouterr()
-    assert main([str(own), "--publish", "results"]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
-    assert (own.exists(), moved.read_bytes()) == (True, content)
 
 
 def test_folders_that_are_no_run_s_are_left_alone(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -158,6 +159,28 @@ def test_a_disk_that_is_full_leaves_no_half_run(tmp_path: Path, links: bool) -> 
     assert b"File too large" in done.stderr
     assert list(tmp_path.iterdir()) == []
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 1000
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_run_that_cannot_be_moved_stays_and_is_moved_later(tmp_path: Path, links: bool) -> None:
+    code = (
+        "import resource, signal, sys; from pathlib import Path; from suite.session.storage import move\n"
+        "def refuse(*_): raise OSError(18, 'Invalid cross-device link')\n"
+        f"if not {links}: Path.hardlink_to = refuse\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "if len(sys.argv) > 3: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "move(*map(Path, sys.argv[1:3]))"
+    )
+    source, target = tmp_path / "a.json", tmp_path / "published" / "a.json"
+    source.write_bytes(b"x" * 100_000)
+    os.utime(source, (1, 1))
+    command = [sys.executable, "-c", code, str(source), str(target)]
+    done = subprocess.run([*command, "full"], cwd=ROOT, capture_output=True, check=False)
+    assert b"File too large" in done.stderr
+    assert (source.stat().st_size, list(target.parent.iterdir())) == (100_000, [])
+    subprocess.run(command, cwd=ROOT, check=True)
+    assert (source.exists(), target.read_bytes()) == (False, b"x" * 100_000)
+    assert target.stat().st_mtime == 1 or not links
 
 
 def test_what_a_killed_run_left_half_saved_is_gone_after_the_next(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def find(runs: Sequence[str], storage: Path = SAVED) -> tuple[list[Path], list[s
                 )
             own = [each for each in named if each.is_relative_to(storage.parent)]
             if len(named) > 1:
-                which = "the one saved last" if own in ([], named) else "your own, in"
+                which = "the one saved last" if own in ([], named) else "your own"
                 notes.append(f"{run} names {len(named)} runs; this is {which}, {(own or named)[-1].name}")
             paths.append((own or named)[-1])
     return list(dict.fromkeys(paths)), notes

@@ -20,7 +20,7 @@ from suite.analysis.rows.groups import Group
 from suite.analysis.statistics.accuracy import AccuracyComparison
 from suite.report.plots import layout, vectors
 from suite.report.plots.kinds import COMPARISON, TIMED, TRAINED, Kind, find_kinds
-from suite.report.plots.pens import STYLE
+from suite.report.plots.pens import PLAIN, STYLE
 from suite.report.plots.traces import Chart
 from suite.report.tables.frame import Table, excerpt
 
@@ -112,7 +112,7 @@ def use_style(style: Path | None = None) -> Any:
     """
     defaults = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"}
     own = mpl.rc_params_from_file(style, use_default_template=False) if style else {}
-    return mpl.rc_context({**defaults, **STYLE, **own})
+    return mpl.rc_context({**defaults, **STYLE, **own, **PLAIN})
 
 
 def _name(group: Group) -> str:

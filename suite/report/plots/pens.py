@@ -26,7 +26,6 @@ SMALL = 8.5
 STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": LETTERS,
-    "text.parse_math": False,  # a name may hold dollar signs
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.spines.left": False,
@@ -35,6 +34,9 @@ STYLE = {
     "svg.hashsalt": "suite",  # so that the ids of matplotlib's own SVG are the same each time
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
 }
+
+#: What no style changes: names of others are text, which may hold dollar signs, and which no TeX runs.
+PLAIN = {"text.parse_math": False, "text.usetex": False}
 
 #: The dot of a launch, the cross of one that does not count, a mark without a filling, and the line of a reference.
 DOT: dict[str, Any] = {"marker": "o", "color": "white", "markersize": 3.2, "markeredgewidth": 0.7}

@@ -1,0 +1,55 @@
+"""``compare RUN --publish results/``: a run of one's own moves to the published ones, or stays where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from suite.compare.__main__ import main
+from suite.plan.command.common import OLDER, SAVED
+from tests import records
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+
+def test_a_run_of_one_s_own_moves_to_the_published_ones_and_replaces_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = records.save(SAVED / "m" / "0001_a.json", records.launches(n=1))
+    content = own.read_bytes()
+    assert main(["0001", "--publish", "results"]) == 0
+    moved = OLDER[SAVED] / "m" / "0001_a.json"
+    assert (own.exists(), moved.read_bytes()) == (False, content)
+    assert "../runs/m/0001_a.json" in Path("results/0001_a/report.html").read_text()
+    records.save(own, records.launches(n=2))
+    capsys.readouterr()
+    assert main([str(own), "--publish", "results"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert (own.exists(), moved.read_bytes()) == (True, content)
+    own.write_bytes(content)
+    assert main([str(own), "--publish", "results"]) == 0, "one that was killed after the copy is completed"
+    assert (own.exists(), moved.read_bytes()) == (False, content)
+
+
+@pytest.mark.parametrize("case", ["no run", "a link", "one folder", "a site of another's"])
+def test_what_cannot_be_published_is_not_moved(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = named = records.save(SAVED / "m" / "0001_a.json", records.launches(n=1))
+    if case == "no run":
+        own.write_text('{"benchmarks": [')
+    elif case == "a link":
+        named = Path("link.json")
+        named.symlink_to(own)
+    elif case == "one folder":
+        OLDER[SAVED].parent.mkdir()
+        OLDER[SAVED].symlink_to(SAVED.resolve())
+    else:
+        OLDER[SAVED].parent.mkdir()
+        (OLDER[SAVED].parent / "index.html").write_text("theirs")
+    content = own.read_bytes()
+    assert main([str(named), "--publish", "results"]) == (0 if case == "a link" else 2)
+    assert (own.is_symlink(), own.read_bytes()) == (False, content)
+    assert named.exists()
+    assert case == "one folder" or not list(OLDER[SAVED].rglob("*.json"))
