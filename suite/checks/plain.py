@@ -51,7 +51,10 @@ whenever a block is complete. --save writes every ratio of every process as JSON
 
 
 def _batches(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))
+    sizes = tuple(int(part) if part.strip().isdecimal() else 0 for part in text.split(","))
+    if not all(sizes):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of batch sizes; write such as 32 or 32,64")
+    return sizes
 
 
 @command(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from framework_training_suite import FAILED, INTERRUPTED, MEASURING, CommandError, entry, lack
+from framework_training_suite import FAILED, INTERRUPTED, MEASURING, CommandError, called, entry, lack
 
 if TYPE_CHECKING:
     from suite.plan.command.common import CommandParser, Option
@@ -58,12 +58,14 @@ def meant(words: Sequence[str], others: Sequence[str]) -> tuple[str, str] | None
 
 
 def measure(words: Sequence[str]) -> int:
-    """Run pytest on the suite."""
+    """Run pytest on the suite, to its end also where the reader of its output has left."""
     import pytest
 
     from suite.plan.command.pytest_arguments import pytest_arguments
+    from suite.session.streams import writable
 
-    return STATUSES.get(int(pytest.main(pytest_arguments(words))), 1)
+    with writable(called("suite.run")):
+        return STATUSES.get(int(pytest.main(pytest_arguments(words))), 1)
 
 
 def _help(groups: int | None) -> NoReturn:

@@ -37,13 +37,15 @@ def line(contest: FastestBySetting, where: str, unit: str = "launch") -> str:
 
 
 def short(contest: FastestBySetting, where: str) -> str:
-    """Returns the finding alone, with the ratios to those that are decidedly behind, or behind without a test."""
+    """Returns the finding alone, with the first leader's ratios to all decidedly behind it, or behind it untested."""
     if not contest.rivals:
         return f"{where}: {framework(contest.top)} alone"
     if not (contest.is_untested or contest.behind or contest.decided_pairs or contest.tie in (EQUAL, ALIKE)):
-        return f"{where}: no difference decided"
+        return f"{where}: no difference decided{_apart(contest)}"
     of = contest.rivals if contest.is_untested else contest.behind
     ratios = [_bare(contest, contest.top, name) for name in of]
+    if ratios and len(contest.leaders) > 1:
+        ratios[0] = f"{framework(contest.top)} {ratios[0]}"
     ratios += [f"{_name(contest, pair[0])} {_bare(contest, *pair)}" for pair in contest.decided_pairs]
     first = f"{where}: {head(contest).replace(YET, UNDECIDED)}"
     return f"{first}{': ' * bool(ratios)}{', '.join(ratios)}{_apart(contest)}"
@@ -56,9 +58,11 @@ def _bare(contest: FastestBySetting, name: str, other: str) -> str:
 
 
 def _apart(contest: FastestBySetting) -> str:
-    """Returns that nothing was tested, with the number of blocks; else nothing."""
-    blocks = min(contest.gap(contest.top, name).blocks for name in contest.rivals)
-    return f" (n = {blocks}, not tested)" * contest.is_untested
+    """Returns what was not tested: all, with the number of blocks, or some beside several leaders; else nothing."""
+    if contest.is_untested:
+        return f" (n = {min(contest.gap(contest.top, name).blocks for name in contest.rivals)}, not tested)"
+    apart = listing([framework(name) for name in contest.untested])
+    return f"; not tested for {apart}" * bool(apart and len(contest.leaders) > 1)
 
 
 def head(contest: FastestBySetting, unit: str = "launch", plain: bool = False) -> str:
