@@ -35,10 +35,8 @@ OPTIONS = {
     "-v": "--verbose",
 }  # fmt: skip
 #: The command that has an option of these words where the one that was typed has not; otherwise it is ``run``.
-HOMES = {
-    **dict.fromkeys(("--format", "--output", "--by", "--baseline", "--fail-if", "--verbose"), "compare"),
-    "--build": "releases",
-}
+OF_COMPARE = ("--format", "--output", "--by", "--baseline", "--fail-if", "--verbose")
+HOMES = dict.fromkeys(OF_COMPARE, "compare") | {"--build": "releases"}
 
 
 def unknown_option(arguments: Sequence[str], strange: Iterable[str], names: Iterable[str], prog: str) -> str:
