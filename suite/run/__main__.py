@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from framework_training_suite import FAILED, INTERRUPTED, MEASURING, CommandError, called, entry, lack
 from suite.plan.command.pytest_arguments import pytest_arguments
@@ -83,7 +83,7 @@ def _parser(groups: Mapping[str, Sequence[Option]], epilog: str = "") -> Command
     from suite.plan.command.common import command_parser
     from suite.plan.command.options import HEADING, NAMES
 
-    parts: list[Option | str] = [part for title, own in groups.items() for part in (title, *own)]
+    parts = [part for title, own in groups.items() for part in [cast("Option | str", title), *own]]
     parser = command_parser("suite.run", HEADING, epilog, *parts)
     parser.usage = f"{parser.prog} [OPTIONS]"
     parser.others = NAMES
