@@ -54,32 +54,27 @@ def entry(then: str = "") -> Callable[[Callable[Arguments, int]], Callable[Argum
     def decorate(main: Callable[Arguments, int]) -> Callable[Arguments, int]:
         def ending(*arguments: Arguments.args, **named: Arguments.kwargs) -> int:
             from suite.session.interrupts import interruptible
-            from suite.session.streams import flush, stay_writable
+            from suite.session.streams import writable
 
             spec = sys.modules[main.__module__].__spec__
             name = called(spec.name if spec else _command())
-            before, outputs, restore = (sys.stdout, sys.stderr), stay_writable(), interruptible()
-            try:
-                status: int | SystemExit = main(*arguments, **named)
-            except SystemExit as end:  # as with --help
-                status = end
-            except KeyboardInterrupt:
-                status = _say(name, f"interrupted{then and '; '}{then}", INTERRUPTED)
-            except (CommandError, OSError) as problem:
-                from suite.record.text import clean
+            with writable(name):
+                restore = interruptible()
+                try:
+                    status: int | SystemExit = main(*arguments, **named)
+                except SystemExit as end:  # as with --help
+                    status = end
+                except KeyboardInterrupt:
+                    status = _say(name, f"interrupted{then and '; '}{then}", INTERRUPTED)
+                except (CommandError, OSError) as problem:
+                    from suite.record.text import clean
 
-                said: object = problem
-                if isinstance(problem, OSError) and problem.filename:
-                    said = f"{problem.filename}: {problem.strerror}"
-                status = _say(name, spelled(clean(said, 1000)))
-            finally:
-                restore()
-                error = flush(outputs)
-                if error:
-                    _say(name, f"its output cannot be written: {error}")
-                sys.stdout, sys.stderr = before
-            if error:
-                raise SystemExit(FAILED)
+                    said: object = problem
+                    if isinstance(problem, OSError) and problem.filename:
+                        said = f"{problem.filename}: {problem.strerror}"
+                    status = _say(name, spelled(clean(said, 1000)))
+                finally:
+                    restore()
             if isinstance(status, SystemExit):
                 raise status
             return status

@@ -17,7 +17,6 @@ ALSO_CALLED = {
     "show": "compare", "results": "list", "ls": "list", "runs": "list", "env": "doctor", "info": "doctor",
 }  # fmt: skip
 
-
 #: Options of other tools, and the suite's words for them, each of the first command here that has it.
 OPTIONS = {
     "--dtype": "--precision", "--amp": "--precision bf16", "--fp16": "--precision fp16", "--bf16": "--precision bf16",
@@ -36,7 +35,8 @@ OPTIONS = {
     "-v": "--verbose",
 }  # fmt: skip
 #: The command that has an option of these words where the one that was typed has not; otherwise it is ``run``.
-HOMES = dict.fromkeys(("--format", "--output", "--by", "--baseline", "--fail-if", "--verbose"), "compare")
+OF_COMPARE = ("--format", "--output", "--by", "--baseline", "--fail-if", "--verbose")
+HOMES = dict.fromkeys(OF_COMPARE, "compare") | {"--build": "releases"}
 
 
 def unknown_option(arguments: Sequence[str], strange: Iterable[str], names: Iterable[str], prog: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from framework_training_suite import entry
+from framework_training_suite import CommandError, entry, spelled
 from suite.catalog.suggest import unknown
 
 CHECKS = {
@@ -22,10 +22,9 @@ def main() -> int:
     if name in CHECKS:
         return int(import_module(f"suite.checks.{name}").main(sys.argv[2:]))
     if name and name not in ("-h", "--help"):
-        print(unknown("check", name, CHECKS), file=sys.stderr)
-        return 2
+        raise CommandError(unknown("check", name, CHECKS))
     lines = [f"  {name:9} {words}" for name, words in CHECKS.items()]
-    print("\n".join(["usage: training-suite checks {plain,loaders,monitor} [options]", "", *lines]))
+    print(spelled("\n".join([f"usage: training-suite checks {{{','.join(CHECKS)}}} [options]", "", *lines])))
     return 0 if name else 2
 
 

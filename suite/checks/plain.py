@@ -50,7 +50,7 @@ whenever a block is complete. --save writes every ratio of every process as JSON
 """
 
 
-def _batches(text: str) -> tuple[int, ...]:
+def batches(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
 
 
@@ -59,7 +59,7 @@ def _batches(text: str) -> tuple[int, ...]:
     WORKLOAD.but(**list_of("workload", NETWORKS), help=f"of {', '.join(NETWORKS)} (default: {', '.join(STUDIED)})"),
     FRAMEWORK, SIZE, MIN_WINDOW.but(default=1.5, help="default: 1.5 s"),
     option("--task", choices=TASKS, default=TRAIN, help=f"what both loops do (default: {TRAIN})"),
-    option("--batch", type=_batches, default=(32,), metavar="N[,N]", help="default: 32"),
+    option("--batch", type=batches, default=(32,), metavar="N[,N]", help="default: 32"),
     option("--processes", type=int, default=1, help="fresh processes of each line (default: 1)"),
     option("--rounds", type=int, default=10, help="of four windows, in a process (default: 10)"),
     option("--save", type=Path, metavar="FILE", help="where to write all ratios, as JSON"),

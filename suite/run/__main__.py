@@ -6,9 +6,11 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from framework_training_suite import FAILED, INTERRUPTED, MEASURING, CommandError, entry, lack
+from framework_training_suite import FAILED, INTERRUPTED, MEASURING, CommandError, called, entry, lack
+from suite.plan.command.pytest_arguments import pytest_arguments
+from suite.session.streams import writable
 
 if TYPE_CHECKING:
     from suite.plan.command.common import CommandParser, Option
@@ -58,12 +60,11 @@ def meant(words: Sequence[str], others: Sequence[str]) -> tuple[str, str] | None
 
 
 def measure(words: Sequence[str]) -> int:
-    """Run pytest on the suite."""
+    """Run pytest on the suite, to its end also where the reader of its output has left."""
     import pytest
 
-    from suite.plan.command.pytest_arguments import pytest_arguments
-
-    return STATUSES.get(int(pytest.main(pytest_arguments(words))), 1)
+    with writable(called("suite.run")):
+        return STATUSES.get(int(pytest.main(pytest_arguments(words))), 1)
 
 
 def _help(groups: int | None) -> NoReturn:
@@ -82,9 +83,7 @@ def _parser(groups: Mapping[str, Sequence[Option]], epilog: str = "") -> Command
     from suite.plan.command.common import command_parser
     from suite.plan.command.options import HEADING, NAMES
 
-    parts: list[Option | str] = []
-    for title, own in groups.items():
-        parts += [title, *own]
+    parts = [part for title, own in groups.items() for part in [cast("Option | str", title), *own]]
     parser = command_parser("suite.run", HEADING, epilog, *parts)
     parser.usage = f"{parser.prog} [OPTIONS]"
     parser.others = NAMES

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+from framework_training_suite import FAILED
 
 
 class Output(io.FileIO):
@@ -25,7 +28,23 @@ class Output(io.FileIO):
         return len(data)
 
 
-def stay_writable() -> list[Output]:
+@contextmanager
+def writable(name: str) -> Iterator[None]:
+    """A context in which the standard streams stay writable; the command ``name`` says what could not be written."""
+    before, outputs = (sys.stdout, sys.stderr), _stay_writable()
+    try:
+        yield
+    finally:
+        error = _flush(outputs)
+        if error:
+            sys.stderr.write(f"{name}: its output cannot be written: {error}\n")
+            sys.stderr.flush()
+        sys.stdout, sys.stderr = before
+    if error:
+        raise SystemExit(FAILED)
+
+
+def _stay_writable() -> list[Output]:
     """Put streams in place of the standard ones that are files, pipes or terminals, and return what they write to."""
     outputs = []
     for name in ("stdout", "stderr"):
@@ -42,7 +61,7 @@ def stay_writable() -> list[Output]:
     return outputs
 
 
-def flush(outputs: Sequence[Output]) -> str:
+def _flush(outputs: Sequence[Output]) -> str:
     """Write what is left, and return why something could not be written; empty also where a reader has left."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:

@@ -12,8 +12,26 @@ from typing import Any
 
 import pytest
 
+from suite.checks import __main__ as command
 from suite.checks import loaders, plain
 from suite.session.launches.launch import LaunchError
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["plian"], "training-suite checks: unknown check 'plian'; did you mean 'plain'? "),
+    (["plain", "--batch", "32,x"], "training-suite checks plain: argument --batch: invalid batches value: '32,x'"),
+])  # fmt: skip
+def test_what_is_mistyped_is_refused_in_one_line(
+    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["checks", *words])
+    try:
+        status: object = command.main()
+    except SystemExit as end:
+        status = end.code
+    assert status == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(said)
 
 
 @pytest.mark.parametrize("check", [plain, loaders])

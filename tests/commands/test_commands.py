@@ -14,6 +14,7 @@ import pytest
 import framework_training_suite as installed
 from framework_training_suite import spelled, typed
 from suite import __main__ as door
+from suite.__main__ import COMMANDS
 from suite.catalog.suggest import unknown_option
 from suite.plan.command import common
 from suite.plan.command.options import GROUPS, NAMES, OF_PYTEST, OPTIONS, SHORT, names
@@ -128,6 +129,11 @@ def test_what_pytest_knows_is_not_taken_for_a_mistyped_option(pytestconfig: pyte
     every = {name for group in pytestconfig._parser._groups for each in group.options for name in each.names()}
     strange = [name for name in every - own if name not in NAMES]
     assert [name for name in strange if unknown_option([name], [name], cheap, "training-suite run")] == []
+
+
+def test_the_page_on_commands_names_all() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert [name for name in COMMANDS if f"`training-suite {name}" not in page] == []
 
 
 def test_the_console_script_is_this_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ MODULES = sorted({module for module, _ in COMMANDS.values()})
 
 
 def environment(**more: str) -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | more
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST_XDIST"))} | more
 
 
 def run(*arguments: str, stdout: int = subprocess.PIPE, **more: str) -> subprocess.CompletedProcess[str]:
@@ -74,24 +74,24 @@ def test_ctrl_c_ends_the_doctor_and_whoever_it_asks(tmp_path: Path) -> None:
     assert not alive
 
 
-#: `test_ctrl_c_is_one_line` shows that all have the same entry.
-SOME = ("suite", "suite.compare")
+#: `test_ctrl_c_is_one_line` shows that all have the same entry; `run` is pytest after it.
+SOME = (("suite", "--help"), ("suite.compare", "--help"), ("suite.run", "--collect-only"))
 
 
-@pytest.mark.parametrize("module", SOME)
-def test_a_full_disk_is_one_line(module: str) -> None:
+@pytest.mark.parametrize(("module", "option"), SOME)
+def test_a_full_disk_is_one_line(module: str, option: str) -> None:
     with Path("/dev/full").open("wb") as full:
-        done = run(module, "--help", stdout=full.fileno())
+        done = run(module, option, stdout=full.fileno())
     assert done.returncode == 2
     assert done.stderr == f"{called(module)}: its output cannot be written: No space left on device\n"
 
 
-@pytest.mark.parametrize("module", SOME)
-def test_a_reader_that_has_left_is_no_error(module: str) -> None:
+@pytest.mark.parametrize(("module", "option"), SOME)
+def test_a_reader_that_has_left_is_no_error(module: str, option: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        done = run(module, "--help", stdout=writer)
+        done = run(module, option, stdout=writer)
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")

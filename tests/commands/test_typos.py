@@ -6,13 +6,22 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from functools import cache
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from suite.__main__ import COMMANDS as SUITE
 from suite.catalog import devices
+from suite.catalog.precisions import PRECISIONS
+from suite.catalog.suggest import ALSO_CALLED, HOMES, OPTIONS
+from suite.compare import options as compare_options
+from suite.plan.cell import FRAMEWORKS
 from suite.plan.command.common import DEVICE, GPU, command_parser
+from suite.run import __main__ as running
 
 ROOT = Path(__file__).parents[2]
 #: What takes a tenth of a second or more to import, and no option needs.
@@ -77,6 +86,7 @@ def test_run_answers_before_pytest_is_imported() -> None:
     ("compare", "--output-dir a", "--output"),
     ("compare", "-o a", "--output"),
     ("compare", "--dtype float32", "training-suite run --precision fp32"),
+    ("compare", "--install", "training-suite releases --build"),
     ("plot", "0001 --output-dir a", "--output"),
     ("tune", "--dtype half", "--precision fp16"),
 ])  # fmt: skip
@@ -86,6 +96,32 @@ def test_options_of_other_tools_get_the_right_word(
     assert status_of(command, arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(rf"unknown option {arguments.split()[-2 if ' ' in arguments else 0]}; [a-z ]*`?{meant}[?`]", line)
+
+
+@cache
+def described(command: str) -> set[str]:
+    """The options in the help of a command."""
+    with redirect_stdout(StringIO()) as text:
+        assert status_of(command, "--help-all" if command == "run" else "--help") == 0
+    return set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", text.getvalue()))
+
+
+@pytest.mark.parametrize(("option", "words"), OPTIONS.items())
+def test_the_right_word_is_one_of_the_command_that_is_named(option: str, words: str) -> None:
+    flag, *values = words.split()
+    home = HOMES.get(flag, "run")
+    assert flag in described(home)
+    assert option not in described(home)
+    if values and home == "run":
+        assert running.check(words.split()) == 0
+    elif values:
+        assert getattr(compare_options.parse(words.split()), flag.strip("-").replace("-", "_"))
+
+
+def test_other_names_stand_for_some_that_there_are() -> None:
+    names = {*SUITE, *devices.CHOICES, *FRAMEWORKS, *PRECISIONS}
+    assert set(ALSO_CALLED.values()) <= names
+    assert not ALSO_CALLED.keys() & names
 
 
 @pytest.mark.parametrize(("text", "shown", "kept", "gpu"), [

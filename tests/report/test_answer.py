@@ -73,8 +73,17 @@ def test_the_fastest_is_named_only_if_it_is_decidedly_ahead_of_each_other() -> N
     tied = of(steps({"pytorch": 1.01, "tensorflow": 1.0, "jax": 2.0}, noise=0.03))
     assert "PyTorch and TensorFlow cannot be told apart: TensorFlow 1.01x PyTorch (0.9" in tied.sentences[0]
     assert ", 2.0x JAX (1." in tied.sentences[0]
+    assert re.search(r": PyTorch and TensorFlow cannot be told apart: TensorFlow 2.0x JAX \(", tied.lines[0]), (
+        "whose ratio it is"
+    )
     equal = of(steps({"pytorch": 1.001, "tensorflow": 1.0, "jax": 2.0}, noise=0.001))
     assert "PyTorch and TensorFlow are equally fast" in equal.sentences[0]
+
+
+def test_what_was_not_tested_is_not_called_undecided() -> None:
+    all_tested = steps({"pytorch": 1.0, "tensorflow": 1.01, "jax": 2.0}, noise=0.2)
+    held = [each for each in all_tested if each.cell.framework != "jax" or each.launch < 2]
+    assert of(held).lines == ("CIFAR-100 CNN: no difference decided; not tested for JAX",)
 
 
 def test_with_few_launches_nothing_is_claimed() -> None:

@@ -37,28 +37,28 @@ def line(contest: FastestBySetting, where: str, unit: str = "launch") -> str:
 
 
 def short(contest: FastestBySetting, where: str) -> str:
-    """Returns the finding alone, with the ratios to those that are decidedly behind, or behind without a test."""
+    """Returns the finding alone, with the first leader's ratios to all decidedly behind it, or behind it untested."""
     if not contest.rivals:
         return f"{where}: {framework(contest.top)} alone"
     if not (contest.is_untested or contest.behind or contest.decided_pairs or contest.tie in (EQUAL, ALIKE)):
-        return f"{where}: no difference decided"
-    of = contest.rivals if contest.is_untested else contest.behind
-    ratios = [_bare(contest, contest.top, name) for name in of]
+        return f"{where}: no difference decided{_apart(contest)}"
+    ratios = [_bare(contest, contest.top, name) for name in (contest.rivals if contest.is_untested else contest.behind)]
+    subject = f"{framework(contest.top)} " * bool(ratios and len(contest.leaders) > 1)
     ratios += [f"{_name(contest, pair[0])} {_bare(contest, *pair)}" for pair in contest.decided_pairs]
-    first = f"{where}: {head(contest).replace(YET, UNDECIDED)}"
-    return f"{first}{': ' * bool(ratios)}{', '.join(ratios)}{_apart(contest)}"
+    finding = ": ".join(filter(None, [head(contest).replace(YET, UNDECIDED), subject + ", ".join(ratios)]))
+    return f"{where}: {finding}{_apart(contest)}"
 
 
 def _bare(contest: FastestBySetting, name: str, other: str) -> str:
     gap = contest.gap(name, other)
-    ratio = replace(gap, low=None, high=None) if contest.is_untested else gap
-    return bounded(ratio, _name(contest, other), mark=DASH)
+    return bounded(replace(gap, low=None, high=None) if contest.is_untested else gap, _name(contest, other), mark=DASH)
 
 
 def _apart(contest: FastestBySetting) -> str:
-    """Returns that nothing was tested, with the number of blocks; else nothing."""
-    blocks = min(contest.gap(contest.top, name).blocks for name in contest.rivals)
-    return f" (n = {blocks}, not tested)" * contest.is_untested
+    """Returns what was not tested: all, with the number of blocks, or some beside several leaders; else nothing."""
+    if contest.is_untested:
+        return f" (n = {min(contest.gap(contest.top, name).blocks for name in contest.rivals)}, not tested)"
+    return f"; not tested for {frameworks(contest.untested)}" * bool(contest.untested and contest.leaders[1:])
 
 
 def head(contest: FastestBySetting, unit: str = "launch", plain: bool = False) -> str:
