@@ -39,7 +39,35 @@ FRAMEWORKS = {"torch": "pytorch", "tensorflow": "tensorflow", "jax": "jax"}
 
 def watch(batches: Iterable[Batch]) -> Iterable[Batch]:
     """The same batches, of which each is one step of training; the very object where nothing is measured."""
-    return _count(batches) if SOCKET in os.environ else batches
+    if SOCKET not in os.environ or isinstance(batches, _Watched):
+        return batches
+    return _Watched(batches)
+
+
+class _Watched:
+    """Stands for a loader whose batches are counted; it can be gone through as often, and has all that it has."""
+
+    def __init__(self, batches: Any) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[Any]:
+        return _count(self._batches)
+
+    def __next__(self) -> Any:
+        self._given = vars(self).get("_given") or iter(self)
+        return next(self._given)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._batches[key]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_batches"], name)
 
 
 def _count(batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -65,14 +93,31 @@ def _serve(iterate: Callable[[], Iterator[Batch]], after: Callable[[Batch], None
         for again in takewhile(lambda _: OBSERVER.mode == COMPUTE, cycle(held)):
             yield again
             after(again)
-        while OBSERVER.mode == INPUT:
-            for loaded in iterate():
-                OBSERVER.samples += count_samples(loaded)
-                OBSERVER.step(OBSERVER.source)
+        while OBSERVER.mode == INPUT and _load(iterate):
+            pass
+
+
+def _load(iterate: Callable[[], Iterator[Any]]) -> bool:
+    """Go through the loader while it is asked for alone; whether there was a batch: a generator may have ended."""
+    given = False
+    for loaded in iterate():
+        given = True
+        OBSERVER.samples += count_samples(loaded)
+        OBSERVER.step(OBSERVER.source)
+        if OBSERVER.mode != INPUT:
+            break
+    return given
 
 
 def count_samples(batch: Any) -> int:
     """The samples of a batch: the length of the first array in it; 0 where there is none."""
+    try:
+        return _count_samples(batch)
+    except Exception:  # of a reader's own class, which training goes on with
+        return 0
+
+
+def _count_samples(batch: Any) -> int:
     for _ in range(8):
         if shape := getattr(batch, "shape", None):
             return int(shape[0])
@@ -125,6 +170,7 @@ class Observer:
         try:
             self._pipe.connect(os.environ[SOCKET])
         except (KeyError, OSError):
+            self._pipe.close()
             self._pipe = None
         _fence()
         modules = {name: sys.modules[name] for name in VERSIONS if name in sys.modules}
