@@ -31,6 +31,8 @@ PAUSE_S, PAUSE_STEPS = 0.5, 10.0
 #: What a window is of: training as it is, with its first batches again and again, or the loader alone.
 TRAIN, COMPUTE, INPUT = "train", "compute", "input"
 HELD = 4
+#: Repeats of a loader's batches that no step follows; more accumulate for no step.
+IDLE = 256
 WATCH = "watch"
 #: The distributions whose versions are told, by the module that shows that they are in use.
 VERSIONS = ("torch", "tensorflow", "jax", "keras", "flax", "optax", "lightning", "transformers", "accelerate", "numpy")
@@ -86,13 +88,18 @@ def _serve(iterate: Callable[[], Iterator[Batch]], after: Callable[[Batch], None
     Asked for the loader alone, it goes through the loader and gives nothing any more.
     """
     held: list[Batch] = []
+    idle = 0  # repeats that no step has followed, as in an evaluation
     for batch in iterate():
         held += [batch] * (len(held) < HELD)
         yield batch
         after(batch)
         for again in takewhile(lambda _: OBSERVER.mode == COMPUTE, cycle(held)):
+            if idle > IDLE:
+                break
+            before = OBSERVER.counted
             yield again
             after(again)
+            idle = 0 if OBSERVER.counted > before else idle + 1
         while OBSERVER.mode == INPUT and _load(iterate):
             pass
 
@@ -139,6 +146,7 @@ class Observer:
         self.window_s = float(os.environ.get(WINDOW) or 0.5)
         self.source = ""  # what counts the steps: an optimizer, Keras, or `watch`, which goes before the others
         self.samples = self.steps = 0
+        self.counted = 0  # calls of `step`
         self.pauses, self.paused_s = 0, 0.0
         self.mode = TRAIN
         self.has_loader = False  # whose batches can be repeated, and which can run alone
@@ -149,7 +157,7 @@ class Observer:
 
     def step(self, source: str, steps: int = 1) -> None:
         """Count steps that have ended."""
-        now_s = time.perf_counter()
+        now_s, self.counted = time.perf_counter(), self.counted + 1
         if self._pid != os.getpid():
             self._begin(source)
         elif source != self.source:

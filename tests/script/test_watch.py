@@ -174,3 +174,12 @@ def test_training_goes_on_after_the_loader_ran_alone(monkeypatch: pytest.MonkeyP
 
 def test_a_batch_that_cannot_be_counted_does_not_end_the_training() -> None:
     assert count_samples(SimpleNamespace(shape=lambda: 3)) == 0
+
+
+def test_batches_that_no_step_follows_are_not_repeated_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    observer = Observer()
+    observer.mode = watching.COMPUTE
+    monkeypatch.setattr(watching, "OBSERVER", observer)
+    given = [*watching._serve(lambda: iter("abc"), lambda _: None)]
+    assert len(given) <= 3 + watching.IDLE + 1
+    assert given[-2:] == ["b", "c"]
