@@ -9,7 +9,6 @@ Keras are seen without it. It needs the standard library alone, and does nothing
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import platform
@@ -17,8 +16,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
 from itertools import cycle, takewhile
 from typing import Any, TypeVar
 
@@ -312,42 +309,3 @@ HOOKS = {
     "torch.utils.data.dataloader": _on_torch_loader,
     "keras": _on_keras,
 }
-
-
-class _Hooks(MetaPathFinder):
-    """Lets modules import as ever, and then hands them to their hooks."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        hook = HOOKS.get(name)
-        spec = PathFinder.find_spec(name, path, target) if hook else None
-        if not hook or not spec or not spec.loader:
-            return None
-        loader: Any = spec.loader
-        execute = loader.exec_module
-
-        def exec_module(module: Any) -> None:
-            execute(module)
-            try:
-                hook(module)
-            except Exception as error:  # the script goes on, unseen
-                sys.stderr.write(f"suite.watch: {name} is not seen: {error!r}\n")
-
-        loader.exec_module = exec_module
-        return spec
-
-
-def start() -> None:
-    """Begin to observe this process, before the script's first import."""
-    sys.modules.setdefault("suite.watch", sys.modules[__name__])
-    sys.meta_path.insert(0, _Hooks())
-
-
-def go_on(folder: str) -> None:
-    """Import the ``sitecustomize`` that this one, in ``folder``, stands before; without one nothing happens."""
-    sys.path[:] = [place for place in sys.path if os.path.abspath(place or ".") != folder]  # noqa: PTH100 - light
-    own = sys.modules.pop("sitecustomize", None)
-    try:
-        importlib.import_module("sitecustomize")
-    except ModuleNotFoundError:
-        if own:
-            sys.modules["sitecustomize"] = own

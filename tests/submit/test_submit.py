@@ -202,12 +202,6 @@ def test_a_bundle_is_not_bundled_again(tmp_path: Path) -> None:
         contents(tmp_path / "a.bundle", tmp_path, look=False)
 
 
-def test_a_run_of_a_script_makes_no_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cell, "is_of_script", True)
-    with pytest.raises(LoadError, match="script of your own"):
-        contents(kept(tmp_path), tmp_path / "journals", look=False)
-
-
 def test_a_file_of_two_runs_makes_no_bundle(tmp_path: Path) -> None:
     held = [records.record(), records.record(run="run-b")]
     held[1] = replace(held[1], run=held[1].run | {"id": "run-b"})
