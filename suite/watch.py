@@ -27,9 +27,8 @@ SOCKET, WINDOW = "SUITE_WATCH_SOCKET", "SUITE_WATCH_WINDOW"
 PAUSE_S, PAUSE_STEPS = 0.5, 10.0
 #: What a window is of: training as it is, with its first batches again and again, or the loader alone.
 TRAIN, COMPUTE, INPUT = "train", "compute", "input"
-HELD = 4
-#: Repeats of a loader's batches that no step follows; more accumulate for no step.
-IDLE = 256
+#: Batches that are repeated, and repeats that no step follows; more accumulate for no step.
+HELD, IDLE = 4, 256
 WATCH = "watch"
 #: The distributions whose versions are told, by the module that shows that they are in use.
 VERSIONS = ("torch", "tensorflow", "jax", "keras", "flax", "optax", "lightning", "transformers", "accelerate", "numpy")
@@ -38,9 +37,7 @@ FRAMEWORKS = {"torch": "pytorch", "tensorflow": "tensorflow", "jax": "jax"}
 
 def watch(batches: Iterable[Batch]) -> Iterable[Batch]:
     """The same batches, of which each is one step of training; the very object where nothing is measured."""
-    if SOCKET not in os.environ or isinstance(batches, _Watched):
-        return batches
-    return _Watched(batches)
+    return batches if SOCKET not in os.environ or isinstance(batches, _Watched) else _Watched(batches)
 
 
 class _Watched:
@@ -58,12 +55,6 @@ class _Watched:
 
     def __len__(self) -> int:
         return len(self._batches)
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._batches[key]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_batches"], name)
@@ -251,8 +242,7 @@ def _on_torch_optimizer(module: Any) -> None:
     counted: list[int] = []
 
     def after_step(optimizer: Any, *_: Any) -> None:
-        if not counted:
-            counted.append(id(optimizer))
+        counted[:] = counted or [id(optimizer)]
         if id(optimizer) == counted[0]:  # of several, as of a GAN, the first one counts
             OBSERVER.step("optimizer")
 
