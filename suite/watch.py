@@ -133,8 +133,7 @@ class Observer:
     def __init__(self) -> None:
         self.window_s = float(os.environ.get(WINDOW) or 0.5)
         self.source = ""  # what counts the steps: an optimizer, Keras, or `watch`, which goes before the others
-        self.samples = self.steps = 0
-        self.counted = 0  # calls of `step`
+        self.samples = self.steps = self.counted = 0  # the last one of all calls of `step`
         self.pauses, self.paused_s = 0, 0.0
         self.mode = TRAIN
         self.has_loader = False  # whose batches can be repeated, and which can run alone
