@@ -9,7 +9,6 @@ Keras are seen without it. It needs the standard library alone, and does nothing
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import platform
@@ -17,8 +16,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
 from itertools import cycle, takewhile
 from typing import Any, TypeVar
 
@@ -30,7 +27,8 @@ SOCKET, WINDOW = "SUITE_WATCH_SOCKET", "SUITE_WATCH_WINDOW"
 PAUSE_S, PAUSE_STEPS = 0.5, 10.0
 #: What a window is of: training as it is, with its first batches again and again, or the loader alone.
 TRAIN, COMPUTE, INPUT = "train", "compute", "input"
-HELD = 4
+#: Batches that are repeated, and repeats that no step follows; more accumulate for no step.
+HELD, IDLE = 4, 256
 WATCH = "watch"
 #: The distributions whose versions are told, by the module that shows that they are in use.
 VERSIONS = ("torch", "tensorflow", "jax", "keras", "flax", "optax", "lightning", "transformers", "accelerate", "numpy")
@@ -39,7 +37,27 @@ FRAMEWORKS = {"torch": "pytorch", "tensorflow": "tensorflow", "jax": "jax"}
 
 def watch(batches: Iterable[Batch]) -> Iterable[Batch]:
     """The same batches, of which each is one step of training; the very object where nothing is measured."""
-    return _count(batches) if SOCKET in os.environ else batches
+    return batches if SOCKET not in os.environ or isinstance(batches, _Watched) else _Watched(batches)
+
+
+class _Watched:
+    """Stands for a loader whose batches are counted; it can be gone through as often, and has all that it has."""
+
+    def __init__(self, batches: Any) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[Any]:
+        return _count(self._batches)
+
+    def __next__(self) -> Any:
+        self._given = vars(self).get("_given") or iter(self)
+        return next(self._given)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_batches"], name)
 
 
 def _count(batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -58,21 +76,43 @@ def _serve(iterate: Callable[[], Iterator[Batch]], after: Callable[[Batch], None
     Asked for the loader alone, it goes through the loader and gives nothing any more.
     """
     held: list[Batch] = []
+    idle = 0  # repeats that no step has followed, as in an evaluation
     for batch in iterate():
         held += [batch] * (len(held) < HELD)
         yield batch
         after(batch)
         for again in takewhile(lambda _: OBSERVER.mode == COMPUTE, cycle(held)):
+            if idle > IDLE:
+                break
+            before = OBSERVER.counted
             yield again
             after(again)
-        while OBSERVER.mode == INPUT:
-            for loaded in iterate():
-                OBSERVER.samples += count_samples(loaded)
-                OBSERVER.step(OBSERVER.source)
+            idle = 0 if OBSERVER.counted > before else idle + 1
+        while OBSERVER.mode == INPUT and _load(iterate):
+            pass
+
+
+def _load(iterate: Callable[[], Iterator[Any]]) -> bool:
+    """Go through the loader while it is asked for alone; whether there was a batch: a generator may have ended."""
+    given = False
+    for loaded in iterate():
+        given = True
+        OBSERVER.samples += count_samples(loaded)
+        OBSERVER.step(OBSERVER.source)
+        if OBSERVER.mode != INPUT:
+            break
+    return given
 
 
 def count_samples(batch: Any) -> int:
     """The samples of a batch: the length of the first array in it; 0 where there is none."""
+    try:
+        return _count_samples(batch)
+    except Exception:  # of a reader's own class, which training goes on with
+        return 0
+
+
+def _count_samples(batch: Any) -> int:
     for _ in range(8):
         if shape := getattr(batch, "shape", None):
             return int(shape[0])
@@ -93,7 +133,7 @@ class Observer:
     def __init__(self) -> None:
         self.window_s = float(os.environ.get(WINDOW) or 0.5)
         self.source = ""  # what counts the steps: an optimizer, Keras, or `watch`, which goes before the others
-        self.samples = self.steps = 0
+        self.samples = self.steps = self.counted = 0  # the last one of all calls of `step`
         self.pauses, self.paused_s = 0, 0.0
         self.mode = TRAIN
         self.has_loader = False  # whose batches can be repeated, and which can run alone
@@ -104,7 +144,7 @@ class Observer:
 
     def step(self, source: str, steps: int = 1) -> None:
         """Count steps that have ended."""
-        now_s = time.perf_counter()
+        now_s, self.counted = time.perf_counter(), self.counted + 1
         if self._pid != os.getpid():
             self._begin(source)
         elif source != self.source:
@@ -125,6 +165,7 @@ class Observer:
         try:
             self._pipe.connect(os.environ[SOCKET])
         except (KeyError, OSError):
+            self._pipe.close()
             self._pipe = None
         _fence()
         modules = {name: sys.modules[name] for name in VERSIONS if name in sys.modules}
@@ -200,8 +241,7 @@ def _on_torch_optimizer(module: Any) -> None:
     counted: list[int] = []
 
     def after_step(optimizer: Any, *_: Any) -> None:
-        if not counted:
-            counted.append(id(optimizer))
+        counted[:] = counted or [id(optimizer)]
         if id(optimizer) == counted[0]:  # of several, as of a GAN, the first one counts
             OBSERVER.step("optimizer")
 
@@ -258,42 +298,3 @@ HOOKS = {
     "torch.utils.data.dataloader": _on_torch_loader,
     "keras": _on_keras,
 }
-
-
-class _Hooks(MetaPathFinder):
-    """Lets modules import as ever, and then hands them to their hooks."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        hook = HOOKS.get(name)
-        spec = PathFinder.find_spec(name, path, target) if hook else None
-        if not hook or not spec or not spec.loader:
-            return None
-        loader: Any = spec.loader
-        execute = loader.exec_module
-
-        def exec_module(module: Any) -> None:
-            execute(module)
-            try:
-                hook(module)
-            except Exception as error:  # the script goes on, unseen
-                sys.stderr.write(f"suite.watch: {name} is not seen: {error!r}\n")
-
-        loader.exec_module = exec_module
-        return spec
-
-
-def start() -> None:
-    """Begin to observe this process, before the script's first import."""
-    sys.modules.setdefault("suite.watch", sys.modules[__name__])
-    sys.meta_path.insert(0, _Hooks())
-
-
-def go_on(folder: str) -> None:
-    """Import the ``sitecustomize`` that this one, in ``folder``, stands before; without one nothing happens."""
-    sys.path[:] = [place for place in sys.path if os.path.abspath(place or ".") != folder]  # noqa: PTH100 - light
-    own = sys.modules.pop("sitecustomize", None)
-    try:
-        importlib.import_module("sitecustomize")
-    except ModuleNotFoundError:
-        if own:
-            sys.modules["sitecustomize"] = own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from suite.analysis.bottlenecks.bottleneck import bottleneck
@@ -60,12 +60,3 @@ def _gains(of: Group, formed: Mapping[RowKey, Estimate], variants: Mapping[str, 
             yield f"{row.cell.variant}: {ratio.value:.2f}x; put this before your command: {variant.prefix}{note}"
     if tested and not faster:
         yield "nothing that was tried is decidedly faster"
-
-
-def winners(path: Path) -> Sequence[str]:
-    """The variants that are decidedly faster than the script as it is."""
-    found: list[str] = []
-    for each in group(load([path]).launches, by="variant"):
-        formed = ratios(each, None, verdicts({row.key: row.ok for row in each.rows}))
-        found += [row.cell.variant for row in each.rows if formed[row.key].verdict == "faster"]
-    return found

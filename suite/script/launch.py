@@ -7,13 +7,13 @@ Where it sees none, lines that match a pattern are the steps, and where there ar
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import selectors
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -26,9 +26,8 @@ from suite import watch
 from suite.catalog.phases import TRAIN
 from suite.monitor.sampler import Monitor
 from suite.record.job import Job
-from suite.record.parts.environment import redact
 from suite.record.record import REASON_MOST, Outcome, Record
-from suite.record.text import clean
+from suite.record.text import clean, make_printable, parse_json
 from suite.record.variables import PROCESS_TAG
 from suite.script.seen import Seen
 from suite.script.variants import Variant
@@ -43,6 +42,8 @@ ENDING_S = 5.0
 WHOLE_LEAST_S = 1.0
 #: Characters of an unfinished line that are kept.
 LINE_MOST = 1 << 16
+#: Bytes and files that a folder has at most of which each launch gets a copy.
+COPY_MOST, COPY_FILES = 1 << 30, 100_000
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,39 @@ class Watching:
     in_copy: bool = False
 
     def folder(self, scratch: Path) -> Path:
-        """Where a launch runs: the current folder, or a copy of it."""
-        return shutil.copytree(Path.cwd(), scratch / "copy", symlinks=True) if self.in_copy else Path.cwd()
+        """Where a launch runs: the current folder, or a copy of it. Raises `LaunchError`."""
+        return copy(Path.cwd(), scratch) if self.in_copy else Path.cwd()
+
+
+def copy(folder: Path, scratch: Path) -> Path:
+    """A copy in ``scratch`` of the files, folders and links of a folder, without ``scratch``. Raises `LaunchError`."""
+
+    def leave_out(place: str, names: list[str]) -> list[str]:
+        return [name for name in names if (path := Path(place, name)) == scratch or not _is_copied(path)]
+
+    left, files = COPY_MOST, COPY_FILES
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if Path(place, name) != scratch]
+        found = [path.lstat().st_size for name in names if _is_copied(path := Path(place, name))]
+        left, files = left - sum(found), files - len(found) - len(folders)
+        if left < 0 or files < 0:
+            most = f"{COPY_MOST >> 30} GiB or {COPY_FILES} files"
+            raise LaunchError(
+                f"--in-copy: this folder has more than {most}; start in one with the script, without data"
+            )
+    try:
+        return shutil.copytree(folder, scratch / "copy", symlinks=True, ignore=leave_out)
+    except OSError as error:
+        raise LaunchError(f"--in-copy: this folder cannot be copied: {clean(error)}") from None
+
+
+def _is_copied(path: Path) -> bool:
+    """Whether it is a file, a folder or a link, and no pipe, socket or device."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
 
 
 @dataclass(frozen=True)
@@ -79,24 +111,30 @@ class ScriptLaunch:
             listening.bind(variables[watch.SOCKET])
             listening.listen()
             self.log.parent.mkdir(parents=True, exist_ok=True)
-            output = until.enter_context(self.log.open("wb"))
+            self.log.write_bytes(b"")
+            output = until.enter_context(self.log.open("ab"))
             seen = Seen(self.job.plan, time.perf_counter(), callbacks.progress)
             process = self._start(variables, folder, until)
             monitor = until.enter_context(monitor_of(process.pid, seen.spawned_s))
-            ears = Ears(seen, process, listening, output, self.watching, callbacks.tick)
+            ears = Ears(seen, process, listening, output, self.log, self.watching, callbacks.tick)
             late = ears.listen(self.deadline_s)
             took_s = time.perf_counter() - seen.spawned_s
             code = _end(process) if seen.is_enough or late else process.wait()
         outcome = self._outcome(seen, code, late, took_s)
         record = replace(seen.record(self.variant, self.job, variables, outcome), started=started)
-        return monitor.annotate(record) if outcome.ok else replace(record, log=(*map(redact, logs.tail(self.log)),))
+        return (
+            monitor.annotate(record)
+            if outcome.ok
+            else replace(record, log=(*map(self.variant.redact, logs.tail(self.log)),))
+        )
 
     def _start(self, variables: dict[str, str], folder: Path, until: contextlib.ExitStack) -> subprocess.Popen[bytes]:
         tag = cleanup.new_tag()
         cleanup.write_tag(tag, folder)
+        place = self.watching.folder(folder)
         try:
             process = subprocess.Popen(
-                self.variant.line(self.job.launch), cwd=self.watching.folder(folder),
+                self.variant.line(self.job.launch), cwd=place,
                 env=variables | {PROCESS_TAG: tag}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
@@ -109,7 +147,7 @@ class ScriptLaunch:
     def _outcome(self, seen: Seen, code: int | None, late: bool, took_s: float) -> Outcome:
         if seen.is_enough or (seen.series.get(TRAIN) and not late and code == 0):
             return Outcome("ok")
-        last = clean(redact((logs.tail(self.log) or ["it printed nothing"])[-1]), REASON_MOST // 2)
+        last = clean(self.variant.redact((logs.tail(self.log) or ["it printed nothing"])[-1]), REASON_MOST // 2)
         if late:
             return Outcome("timeout", f"no end and too few steps after {self.deadline_s:g} s; the last line: {last}")
         if code == 0 and took_s < WHOLE_LEAST_S:
@@ -138,6 +176,7 @@ class Ears:
     process: subprocess.Popen[bytes]
     listening: socket.socket
     output: IO[bytes]
+    log: Path
     watching: Watching
     tick: Callable[[], None]
     _rests: dict[int, bytes] = field(default_factory=dict)
@@ -178,8 +217,11 @@ class Ears:
         if key.data == "line":
             self.output.write(received)
             self.output.flush()
+            if os.fstat(self.output.fileno()).st_size > logs.MOST_BYTES:
+                logs.cut(self.log)
             if self.watching.echo:
-                self.watching.echo.write(received.decode(errors="replace"))
+                lines_of = received.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+                self.watching.echo.write("\n".join(map(make_printable, lines_of)))
         *lines, rest = (self._rests.get(key.fd, b"") + received).split(b"\n")
         self._rests[key.fd] = rest[-LINE_MOST:]
         for line in lines:
@@ -190,8 +232,10 @@ class Ears:
         return bool(received)
 
     def _take(self, pipe: Any, line: bytes) -> None:
-        with contextlib.suppress(ValueError, TypeError, OSError):
-            message = json.loads(line)
+        with contextlib.suppress(ValueError, TypeError, LookupError, ArithmeticError, RecursionError, OSError):
+            message = parse_json(line)
+            if not isinstance(message, dict):
+                return
             if "hello" in message and self._main < 0 and not message.get("rank"):
                 self._main = pipe.fileno()
             if pipe.fileno() == self._main:
@@ -204,7 +248,11 @@ class Ears:
             return
         now_s = time.perf_counter()
         numbered = (match.groups() or ("",))[0] or ""
-        step = int(numbered) if numbered.isdecimal() else (self._matched[0] + 1 if self._matched else 0)
+        step = (
+            int(numbered)
+            if numbered.isdecimal() and len(numbered) < 16
+            else (self._matched[0] + 1 if self._matched else 0)
+        )
         if self._matched is None or step <= self._matched[0]:
             self._matched = (step, now_s)
         elif now_s - self._matched[1] >= self.seen.plan.min_window_s:

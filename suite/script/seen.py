@@ -11,7 +11,7 @@ from suite import watch
 from suite.catalog.phases import TRAIN
 from suite.plan.measuring import Plan
 from suite.record.job import Job
-from suite.record.parts.environment import machine, redact, select_variables
+from suite.record.parts.environment import machine, select_variables
 from suite.record.record import Outcome, Phase, Record, Window
 from suite.record.text import clean
 from suite.script.variants import Variant
@@ -20,6 +20,9 @@ from suite.script.variants import Variant
 AGREE = 0.05
 #: A window begins a new burst if it does not follow the one before within so many seconds.
 GAP_S = 0.1
+
+#: More than a launch can take, in seconds, and than train at once.
+LONGEST_S, MOST_RANKS = 1e7, 1 << 20
 
 #: The phase that follows another one, which the observer is asked for.
 NEXT = {watch.TRAIN: watch.COMPUTE, watch.COMPUTE: watch.INPUT}
@@ -63,6 +66,22 @@ def _agree(one: Window, other: Window) -> bool:
     return abs(first - second) <= AGREE * min(first, second)
 
 
+def read_hello(message: Mapping[str, Any]) -> dict[str, Any]:
+    """What a process that trains says of itself. Raises `ValueError` or `TypeError`."""
+    world = int(message.get("world", 1))
+    if not 1 <= world <= MOST_RANKS:
+        raise ValueError("no number of ranks")
+    return {
+        "world": world, "source": clean(message.get("source", ""), 40), "device": _device(message),
+        "packages": {clean(name, 40): clean(version, 80) for name, version in dict(message["packages"]).items()},
+        "python": clean(message.get("python", ""), 40), "at": float(message["at"]), "loader": bool(message["loader"]),
+    }  # fmt: skip
+
+
+def _device(message: Mapping[str, Any]) -> str:
+    return "cuda" if message.get("device") == "cuda" else "cpu"
+
+
 @dataclass
 class Seen:
     """What was seen of a launch: who trained, and its windows by phase. ``spawned_s`` is when it was started."""
@@ -80,17 +99,26 @@ class Seen:
     is_enough: bool = False
 
     def take(self, message: Mapping[str, Any], ask: Callable[[str], None]) -> None:
-        """Take one message of the observer in; ``ask`` sends it to the next phase."""
+        """Take one message of the observer in; ``ask`` sends it to the next phase.
+
+        Raises `ValueError` or `TypeError` for one that the observer does not send.
+        """
         if "hello" in message:
-            self.hello = self.hello or dict(message)
+            hello = read_hello(message)
+            if not 0 <= hello["at"] - self.spawned_s < LONGEST_S:
+                raise ValueError("no time of this launch")
+            self.hello = self.hello or hello
         elif isinstance(window := message.get("window"), list):
-            self.rss = max(self.rss, int(message.get("rss", 0)))
-            self.hello["device"] = message.get("device", "cpu")
-            steps, begin_s, end_s, samples = window
+            steps, begin_s, end_s, samples = int(window[0]), *map(float, window[1:3]), int(window[3])
+            pauses, paused_s = message.get("pauses", self.pauses)
+            rss, device = int(message.get("rss", 0)), _device(message)
+            if steps < 1 or samples < 0 or not 0 <= begin_s - self.spawned_s < end_s - self.spawned_s < LONGEST_S:
+                raise ValueError("no window")
+            self.rss, self.hello["device"] = max(self.rss, rss), device
             if message.get("phase") == self.phase:
                 if self.phase == TRAIN:
-                    self.pauses = tuple(message.get("pauses", self.pauses))
-                self.add(int(steps), float(begin_s), float(end_s), int(samples), ask)
+                    self.pauses = (int(pauses), float(paused_s))
+                self.add(steps, begin_s, end_s, samples, ask)
 
     def add(self, steps: int, begin_s: float, end_s: float, samples: int, ask: Callable[[str], None]) -> None:
         series = self.series.setdefault(self.phase, Series(self.plan))
@@ -106,6 +134,7 @@ class Seen:
                 ask(following)
             else:
                 self.is_enough = True
+                ask(TRAIN)  # which a script that is to end by itself goes on with
 
     @property
     def batch(self) -> int:
@@ -126,11 +155,11 @@ class Seen:
             "device": hello.get("device", "cpu"), "effective_batch": self.batch or 1,
             "unit": "samples" if self.batch else "steps", "seen_by": str(hello.get("source", "")),
             "ranks": int(hello.get("world", 1)), "pauses": self.pauses[0], "paused_s": self.pauses[1],
-            "command": redact(" ".join([variant.prefix, *variant.line()]).strip()),
+            "command": variant.public(),
         }  # fmt: skip
         environment = {
             "machine": machine(), "python": str(hello.get("python", "")) or sys.version.split()[0],
-            "packages": {clean(name): clean(version) for name, version in dict(hello.get("packages", {})).items()},
+            "packages": hello.get("packages", {}),
             "variables": select_variables(variables),
         }  # fmt: skip
         return Record(

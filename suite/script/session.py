@@ -25,7 +25,16 @@ from suite.record.record import Record
 from suite.record.text import clean
 from suite.script.answer import answers
 from suite.script.launch import ScriptLaunch, Watching
-from suite.script.variants import AS_IT_IS, FRAMEWORK_OF, ScriptError, Variant, read_variants, switches, workload_of
+from suite.script.variants import (
+    AS_IT_IS,
+    FRAMEWORK_OF,
+    ScriptError,
+    Variant,
+    digest_of,
+    read_variants,
+    switches,
+    workload_of,
+)
 from suite.session.launches.launcher import Host, Launcher
 from suite.session.launches.machine import LaunchCallbacks, Machine
 from suite.session.launches.settings import Settings
@@ -100,16 +109,20 @@ def measure(options: Namespace) -> int:
     if problem:
         session.terminal.say(f"suite.script: {problem}; {count_launches(run.done)} kept in {run.journal.path}")
     if not run.records:
-        return 2 if problem else 1
+        return _status(problem) if problem else 1
     path = save_run(run, options.storage, workload_of(options.command))
     compared = compare([str(path), "--by", "variant", *(["--verbose"] if options.verbose else [])])
     sys.stdout.writelines(f"{line}\n" for line in answers(path, {each.name: each for each in session.variants}))
     if problem:
-        return 130 if problem == INTERRUPTED else 2
+        return _status(problem)
     return compared or int(not any(record.outcome.ok for record in run.records))
 
 
 INTERRUPTED = "interrupted"
+
+
+def _status(problem: str) -> int:
+    return 130 if problem == INTERRUPTED else 2
 
 
 @dataclass
@@ -122,7 +135,10 @@ class Session:
 
     def __post_init__(self) -> None:
         options = self.options
-        pattern = re.compile(options.pattern) if options.pattern else None
+        try:
+            pattern = re.compile(options.pattern) if options.pattern else None
+        except re.error as error:
+            raise ScriptError(f"--pattern: {clean(options.pattern)!r} is no regular expression: {error}") from None
         echo = sys.stderr if options.verbose else None
         self.watching = Watching(pattern, options.to_the_end, echo, options.in_copy)
         self.plan = Plan(options.min_window, options.windows, options.max_warmup)
@@ -188,6 +204,7 @@ class Session:
         return Settings(
             "script", launches, self.plan, options.seed, "own", journals=options.journals, resume=options.resume,
             deadline_s=options.max_time, budget_s=budget_s, typed={"variants": [each.name for each in self.variants]},
+            commands=digest_of(self.variants),
         )  # fmt: skip
 
 

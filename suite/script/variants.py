@@ -9,17 +9,25 @@ import shutil
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 from framework_training_suite import CommandError
 from suite.catalog.settings import SCRIPT
 from suite.catalog.suggest import unknown
 from suite.plan.settings.tunings import ARENAS, HUGE_PAGES, KEPT_MEMORY, ONE_ARENA, TCMALLOC
+from suite.record.parts.environment import PRIVATE, redact
 
 #: Stands in an argument for the number of the launch.
 LAUNCH = "{launch}"
 AS_IT_IS = ""
+#: Stands for a value that may be a secret.
+HIDDEN = "<set>"
+#: Of a name, what makes its value none: tokenizers, and numbers of tokens.
+_NO_SECRET = re.compile(r"TOKENIZ|MAX_\w*TOKENS|NUM_\w*TOKENS")
+#: A user and a password in an address, and a value inside a word, as of `sh -c 'TOKEN=... python train.py'`.
+_LOGIN = re.compile(r"(?<=://)[^/\s@]*@")
+_INSIDE = re.compile(r"(?<![\w-])(-[\w-]+(?==|\s)|\w+(?==))(=|\s+)(?!-)(\"[^\"]*\"|'[^']*'|\S+)")
 #: Letters of a variant's name that are shown of one argument or variable.
 LABEL_MOST = 40
 
@@ -64,8 +72,67 @@ class Variant:
 
     @property
     def prefix(self) -> str:
-        """What to put before the command to have this environment."""
-        return " ".join(f"{name}={shlex.quote(value)}" for name, value in self.environment.items())
+        """What to put before the command to have this environment; a value that may be a secret is hidden."""
+        shown = {name: HIDDEN if is_private(name) else shlex.quote(value) for name, value in self.environment.items()}
+        return " ".join(f"{name}={value}" for name, value in shown.items())
+
+    def public(self, number: int = 0) -> str:
+        """The command of a launch as a record may have it: without private places, and values that may be secrets."""
+        return redact(" ".join([self.prefix, *hide(self.line(number))])).strip()
+
+    def redact(self, text: str) -> str:
+        """A text that its launch printed, as a record may have it."""
+        for value in sorted(self._secrets(), key=len, reverse=True):
+            text = text.replace(value, HIDDEN)
+        return redact(text)
+
+    def _secrets(self) -> set[str]:
+        found = {value for name, value in self.environment.items() if is_private(name)}
+        for before, word in pairwise(["", *self.command]):
+            name, equals, value = word.partition("=")
+            found |= {value} if equals and is_private(name) else {word} if _asks(before) else set()
+        return {value for value in found if len(value) > 3}
+
+
+def digest_of(variants: Iterable[Variant]) -> str:
+    """A digest of what is launched, here: the commands without secrets, and the scripts as they are."""
+    told = hashlib.sha256(str(Path.cwd()).encode())
+    for each in variants:
+        told.update(repr((each.name, each.prefix, hide(each.command))).encode())
+        for path in (Path(word) for word in each.command if word.endswith(".py")):
+            told.update(path.read_bytes() if path.is_file() else b"")
+    return told.hexdigest()[:16]
+
+
+def is_private(name: str) -> bool:
+    """Whether the value of this variable or option may be a secret or a host, so that nothing may show it."""
+    plain = f"_{re.sub(r'[^A-Za-z0-9]+', '_', name.lstrip('-'))}".upper()
+    return bool(PRIVATE.match(plain)) and not _NO_SECRET.search(plain)
+
+
+def hide(words: Sequence[str]) -> list[str]:
+    """The words of a command without values that may be secrets, and without the folders of absolute paths."""
+    return [HIDDEN if _asks(before) else _hide(word) for before, word in pairwise(["", *words])]
+
+
+def _asks(word: str) -> bool:
+    return word.startswith("-") and "=" not in word and " " not in word and is_private(word)
+
+
+def _hide(word: str) -> str:
+    name, equals, value = word.partition("=")
+    if equals and is_private(name) and " " not in name:
+        return f"{name}={HIDDEN}"
+    place = value if equals and value.startswith(("/", "~/")) else word
+    if place.startswith(("/", "~/")) and not re.search(r"\s-", place):
+        return f"{word[: len(word) - len(place)]}.../{Path(place).name}"
+    shown = _LOGIN.sub("", word)
+    return _INSIDE.sub(_hide_inside, shown) if " " in shown else shown
+
+
+def _hide_inside(match: re.Match[str]) -> str:
+    name, between, _ = match.groups()
+    return f"{name}{between}{HIDDEN}" if is_private(name) else match[0]
 
 
 def workload_of(command: Sequence[str]) -> str:
@@ -85,16 +152,16 @@ def read_variants(options: Namespace) -> list[Variant]:
     for text in options.env:
         name, values = _split("--env", text)
         variants = [
-            replace(each, name=_join(each.name, _label(name, value)), environment={**each.environment, name: value})
-            for each, value in product(variants, values)
+            replace(each, name=_join(each.name, label), environment={**each.environment, name: value})
+            for each, (label, value) in product(variants, _labelled(name, values))
         ]
     for text in options.vary:
         name, values = _split("--vary", text)
         variants = [
-            replace(each, name=_join(each.name, _label(name, value)), command=with_argument(each.command, name, value))
-            for each, value in product(variants, values)
+            replace(each, name=_join(each.name, label), command=with_argument(each.command, name, value))
+            for each, (label, value) in product(variants, _labelled(name, values))
         ]
-    variants += [Variant(_label("vs", text), find_command(shlex.split(text))) for text in options.vs]
+    variants += [_other(text) for text in options.vs]
     if len({each.name for each in variants}) < len(variants):
         raise ScriptError("two variants are the same; name each value once")
     return variants
@@ -166,10 +233,25 @@ def _split(option: str, text: str) -> tuple[str, list[str]]:
     return name, values.split(",")
 
 
+def _other(text: str) -> Variant:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ScriptError(f"--vs: {str(error).lower()}") from None
+    return Variant(_label("vs", " ".join(hide(words))), find_command(words))
+
+
+def _labelled(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
+    """Each value with its variant's name, in which a value that may be a secret is its number."""
+    if is_private(name):
+        return [(_label(name, f"value{values.index(value) + 1}"), value) for value in values]
+    return [(_label(name, value), value) for value in values]
+
+
 def _label(name: str, value: str) -> str:
     """A variant's name as ids and file names may have it; a value that is cut or changed gets a digest."""
     text = f"{name.lstrip('-')}={value}"
-    plain = re.sub(r"[^A-Za-z0-9_.,:=@%-]+", "_", text)
+    plain = re.sub(r"[^A-Za-z0-9_.,:=@%-]+", "_", f"{name.lstrip('-')}={redact(_hide(value))}")
     if plain == text and len(plain) <= LABEL_MOST:
         return plain
     return f"{plain[-30:].lstrip('_-.')}~{hashlib.sha256(value.encode()).hexdigest()[:6]}"

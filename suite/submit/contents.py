@@ -57,6 +57,10 @@ def contents(
     if len(loaded.runs) != 1 or len({launch.run for launch in loaded.launches}) != 1:
         raise LoadError(f"{path}: has launches of several runs; a bundle has those of one")
     records = [launch.record for launch in loaded.launches]
+    if any(record.cell.is_of_script for record in records):
+        raise LoadError(
+            f"{path}: is of a script of your own, which nobody else can run or check; share its report instead"
+        )
     run = dict(next(iter(loaded.runs.values())))
     name = f"{re.sub(r'[^0-9A-Za-z-]', '_', str(run.get('id')))}.jsonl"
     places = [path] if path.suffix == ".jsonl" else [folder / name for folder in with_older(journals)]

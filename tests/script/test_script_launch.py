@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import re
 import sys
 from pathlib import Path
@@ -14,8 +17,10 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import Record
-from suite.script.launch import ScriptLaunch, Watching
+from suite.script.launch import ScriptLaunch, Watching, copy
 from suite.script.variants import Variant
+from suite.session.launches import logs
+from suite.session.launches.launch import LaunchError
 from suite.session.launches.machine import LaunchCallbacks
 
 ROOT = Path(__file__).parents[2]
@@ -101,3 +106,70 @@ def test_a_launch_in_a_copy_leaves_the_folder_as_it_is(tmp_path: Path, monkeypat
     text = "open('written', 'w').close(); import time; time.sleep(1.1)"
     assert launch(tmp_path, text, watching=Watching(in_copy=True)).outcome.ok
     assert not [*(tmp_path / "own").iterdir()]
+
+
+def test_a_folder_is_copied_with_its_links_and_without_pipes(tmp_path: Path) -> None:
+    own, scratch = tmp_path / "own", tmp_path / "own" / "scratch"
+    scratch.mkdir(parents=True)
+    (own / "train.py").write_text("", encoding="utf-8")
+    (own / "all").symlink_to("/")
+    os.mkfifo(own / "pipe")
+    with contextlib.chdir(own):
+        copied = Watching(in_copy=True).folder(scratch)
+    assert sorted(path.name for path in copied.iterdir()) == ["all", "train.py"]
+    assert (copied / "all").is_symlink()
+
+
+def test_a_folder_that_is_too_large_to_copy_is_refused(tmp_path: Path) -> None:
+    own, scratch = tmp_path / "own", tmp_path / "scratch"
+    own.mkdir()
+    with (own / "data").open("wb") as file:
+        file.truncate(5 << 30)
+    with pytest.raises(LaunchError, match="more than 1 GiB"):
+        copy(own, scratch)
+    assert not scratch.exists()
+
+
+def test_what_is_printed_is_kept_in_part_and_shown_without_escapes(tmp_path: Path) -> None:
+    shown = io.StringIO()
+    much = "for _ in range(200): print('x' * 99999)"
+    text = f"print('\\x1b]0;title\\x07 \\x1b[31mred')\n{much}\nraise SystemExit('\\x1b[2Jend')"
+    record = launch(tmp_path, text, watching=Watching(echo=shown))
+    assert "\x1b" not in shown.getvalue() + record.outcome.reason + "".join(record.log)
+    assert record.outcome.reason.endswith("end")
+    assert (tmp_path / "log").stat().st_size < logs.MOST_BYTES + (1 << 20)
+
+
+TELLS = """
+import os, socket, time
+pipe = socket.socket(socket.AF_UNIX)
+pipe.connect(os.environ["SUITE_WATCH_SOCKET"])
+for line in {lines!r}:
+    pipe.sendall(line.replace(b"NOW", str(time.perf_counter()).encode()) + b"\\n")
+time.sleep(1.2)
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[1]", b"5", b'"hello"', b"[" * 60_000, bytes(range(256)), b"x" * 10_000_000, b'{"hello": 1, "world": "many"}',
+        b'{"hello": 1, "at": null}', b'{"window": [0, 1, 2, 3]}', b'{"window": [1, 2, 2, 3], "phase": "train"}',
+        b'{"window": [1, NaN, 2, 3], "phase": "train"}', b'{"window": [], "phase": "train", "pauses": []}',
+    ],
+)  # fmt: skip
+def test_what_no_observer_says_is_passed_over(tmp_path: Path, line: bytes) -> None:
+    hello = b'{"hello": 1, "at": NOW, "loader": false, "packages": {}}'
+    record = launch(tmp_path, TELLS.format(lines=[hello, line] if b"window" in line else [line]))
+    assert record.outcome.ok
+    assert [*record.phases] == ["train"]
+    assert record.phases["train"].step_s >= 1.2
+    Record.from_json(record.to_json())
+
+
+def test_a_script_that_is_to_end_by_itself_goes_on_after_its_loader_was_measured(tmp_path: Path) -> None:
+    end = "    print('left', time.monotonic() - begin)\n    if time.monotonic() - begin > 4: break\n"
+    text = TRAINS.replace("while True:", "begin = time.monotonic()\nwhile True:") + end
+    record = launch(tmp_path, text, "0.004", watching=Watching(to_the_end=True))
+    assert record.outcome.ok
+    assert {*record.phases} == {"train", "compute", "input"}

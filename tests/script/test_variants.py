@@ -15,7 +15,9 @@ from suite.script.variants import (
     SWITCHES,
     ScriptError,
     Variant,
+    digest_of,
     find_command,
+    hide,
     read_variants,
     switches,
     with_argument,
@@ -84,6 +86,7 @@ def test_the_number_of_a_launch_stands_in_the_arguments(script: str) -> None:
         (options("train.py", env=["OMP_NUM_THREADS"]), "NAME=VALUE"),
         (options("train.py", vary=["n=1,1"]), "the same"),
         (options("train.py", python="no/python"), "no program"),
+        (options("train.py", vs=["python 'x"]), "--vs: no closing quotation"),
         (options("sleep", "1", python=sys.executable), "begins with a script"),
     ],
 )
@@ -112,3 +115,38 @@ def test_every_switch_is_a_variant_whose_prefix_sets_it() -> None:
 def test_the_workload_is_called_after_the_script() -> None:
     assert workload_of(["python", "some/My-Train.py"]) == "script_my_train"
     assert find_command(["--", "sh", "-c", "true"])[0] == "sh"
+
+
+SECRETS = {"env": ["HF_TOKEN=hunter-1,hunter-2"], "vary": ["api-key=hunter-3"], "vs": ["sleep --password hunter-4 1"]}
+
+
+def test_what_may_be_a_secret_is_in_no_name_and_no_command(script: str) -> None:
+    found = read_variants(options(script, "--auth-token=hunter-5", "--data", "/home/someone/own/images", **SECRETS))
+    assert len({each.name for each in found}) == 3
+    for each in found:
+        printed = each.redact(f"no login with {each.environment} and {each.command}")
+        for shown in (each.name, each.prefix, each.public(), printed):
+            assert "hunter" not in shown
+            assert "someone" not in shown
+
+
+def test_another_script_or_argument_is_another_run(script: str) -> None:
+    before = digest_of(read_variants(options(script)))
+    assert digest_of(read_variants(options(script))) == before
+    assert digest_of(read_variants(options(script, "--n", "1"))) != before
+    Path(script).write_text("changed", encoding="utf-8")
+    assert digest_of(read_variants(options(script))) != before
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["p", "--max-tokens", "5", "--tokenizer", "bert"], ["p", "--max-tokens", "5", "--tokenizer", "bert"]),
+        (["p", "http://me:pass@place/x"], ["p", "http://place/x"]),
+        (["p", "--init=/a/my folder/f"], ["p", "--init=.../f"]),
+        (["sh", "-c", "cd x; A_KEY=abc p --secret abc"], ["sh", "-c", "cd x; A_KEY=<set> p --secret <set>"]),
+        (["p", "--key", "-abc", "rest"], ["p", "--key", "<set>", "rest"]),
+    ],
+)
+def test_words_of_a_command_are_shown_unless_they_may_be_private(words: list[str], shown: list[str]) -> None:
+    assert hide(words) == shown

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -136,3 +137,49 @@ def test_an_own_sitecustomize_still_runs_and_no_framework_is_imported(tmp_path: 
         [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["True", "True", "set()"]
+
+
+def test_a_watched_loader_can_be_gone_through_again_and_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(watching.SOCKET, "/nowhere")
+    monkeypatch.setattr(watching, "OBSERVER", Observer())
+    loader: Any = watch([[1, 2], [3, 4]])
+    assert watch(loader) is loader  # so that a batch is one step
+    assert [list(loader), list(loader)] == [[[1, 2], [3, 4]]] * 2
+    assert len(loader) == 2
+    assert loader.index([3, 4]) == 1
+
+
+def test_a_generator_that_has_ended_ends_while_the_loader_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(watching.SOCKET, "/nowhere")
+    observer = Observer()
+    monkeypatch.setattr(watching, "OBSERVER", observer)
+    given = []
+    for batch in watch(iter("abcd")):
+        given.append(batch)
+        observer.mode = watching.INPUT
+    assert given == ["a"]
+
+
+def test_training_goes_on_after_the_loader_ran_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(watching.SOCKET, "/nowhere")
+    observer = Observer()
+    monkeypatch.setattr(watching, "OBSERVER", observer)
+    monkeypatch.setattr(observer, "step", lambda _: setattr(observer, "mode", watching.TRAIN))
+    given = []
+    for batch in watch(["ab", "cd"]):
+        given.append(batch)
+        observer.mode = watching.INPUT
+    assert given == ["ab", "cd"]
+
+
+def test_a_batch_that_cannot_be_counted_does_not_end_the_training() -> None:
+    assert count_samples(SimpleNamespace(shape=lambda: 3)) == 0
+
+
+def test_batches_that_no_step_follows_are_not_repeated_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    observer = Observer()
+    observer.mode = watching.COMPUTE
+    monkeypatch.setattr(watching, "OBSERVER", observer)
+    given = [*watching._serve(lambda: iter("abc"), lambda _: None)]
+    assert len(given) <= 3 + watching.IDLE + 1
+    assert given[-2:] == ["b", "c"]

@@ -56,6 +56,7 @@ class Settings:
     profile_code: bool = False
     on: str = LOCAL  # the engine that launches start on, which a resumed run may change
     placement: str = "pack"  # of the ranks of a launch on the hosts of a cluster
+    commands: str = ""  # of `suite.script`: a digest of what is launched
     search: dict[str, Any] | None = None  # of `suite.tune`: what it looks for; launches are then decided as it goes
     trusted_network: bool = False  # where a server that obeys whoever connects may be started
     budget_s: float | None = None  # with it a run is looked at after each block, and stops when it is decided
@@ -84,6 +85,7 @@ class Settings:
             "epochs": self.epochs,
             "target": self.target,
             **({"search": self.search} if self.search else {}),
+            **({"commands": self.commands} if self.commands else {}),
         }
 
 
