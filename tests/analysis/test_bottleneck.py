@@ -9,6 +9,7 @@ import pytest
 
 from suite.analysis.bottlenecks.bottleneck import Bottleneck, advice, bottleneck, symptoms
 from suite.analysis.rows.metrics import Prices, metrics
+from suite.catalog.metrics import METRICS
 from suite.plan.cell import AUTO, Cell, Loader
 from suite.record.parts.profile import Gaps
 from suite.record.record import Outcome, Phase, Record, Window
@@ -214,6 +215,25 @@ def test_utilisation_is_of_the_best_peak_that_any_framework_measured() -> None:
     made = table(grouped(found), "pytorch").frame
     assert made["model_flops_utilisation"].tolist() == pytest.approx([3200 * 1e7 / 1e11] * 2)
     assert table(grouped([ran(CELL, 10, 10, 1)]), "pytorch").frame["model_flops_utilisation"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "precision", "device", "share"),
+    [
+        ("NVIDIA H200", "bf16", "cuda", 3200 * 1e10 / 989e12), ("NVIDIA A100-SXM4-40GB", "tf32", "cuda", 32 / 156),
+        ("NVIDIA T4", "bf16", "cuda", None), ("no such card", "fp32", "cuda", None),
+        ("NVIDIA H200", "fp32", "cpu", None),
+    ],
+)  # fmt: skip
+def test_utilisation_by_the_data_sheet_is_of_the_same_precision(
+    gpu: str, precision: str, device: str, share: float | None
+) -> None:
+    record = replace(
+        ran(Cell("imdb_lstm", "pytorch", batch=32, precision=precision), 10, 10, 1),
+        settings={"device": device}, workload={"training_flops_per_sample": 10**10, "digest": "a"},
+        environment={"machine": {"gpus": [gpu]}},
+    )  # fmt: skip
+    assert METRICS["datasheet_flops_utilisation"].value(record) == (share and pytest.approx(share))
 
 
 def test_the_second_table_has_the_columns_that_were_read_and_no_others() -> None:
