@@ -202,6 +202,19 @@ def words(made: Table) -> str:
     return " ".join(terminal(made).split())
 
 
+def test_tables_show_the_verdict_the_margin_and_what_the_run_could_have_shown() -> None:
+    made = compared(simulated(1.2))
+    by_framework = dict(zip(made.frame["framework"], made.frame["ratio_verdict"], strict=True))
+    assert by_framework == {"pytorch": "", "tensorflow": "faster", "jax": "equal"}
+    assert "Holm's correction over the 3 comparisons of its run, margin 2.0%" in words(made)
+    assert "Control (a second copy of a cell, compared with the first): pytorch · eager equal, " in words(made)
+    assert "Power of 80%: 6 launches detect a difference of 2." in words(made)
+    assert "; a difference of 5% needs 6 launches (6 to 6). A block's ratio has a standard deviation of 0." in words(
+        made
+    )
+    assert made.frame["ratio_p"].notna().sum() == 2
+
+
 def test_a_margin_is_what_was_asked_for_and_nothing_else() -> None:
     for margin, word in ((0.02, "faster"), (0.25, "equal")):
         made = compared(simulated(1.2), margin)
