@@ -13,7 +13,6 @@ import pytest
 
 from suite.analysis.records.load import Launch, Loaded
 from suite.analysis.rows.groups import group
-from suite.analysis.rows.wording import figure
 from suite.record.record import Outcome, Record
 from suite.report.html.links import Link
 from suite.report.html.page import report
@@ -119,15 +118,6 @@ def test_nothing_is_fetched_and_only_the_page_s_own_style_and_script_may_run(usu
 def digest(text: str) -> str:
     """The source of a policy that allows this text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def test_every_launch_of_a_plot_says_its_cell_its_value_and_its_flags(tmp_path: Path) -> None:
-    held = [replace(each, flags=("</title><script>",)) for each in records.launches(n=2)]
-    _, read = page(held, drawings=drawn(held, tmp_path))
-    cell, rate = held[0].cell.id, figure(held[0].samples_per_s, 4)
-    assert f"{cell}, launch 0, </title><script>: {rate} samples/s" in read.titles
-    assert [title for title in read.titles if title.startswith(f"{cell}: ") and "(" in title]
-    assert [tag for tag, _ in read.tags].count("script") == 1
 
 
 def test_every_table_has_a_caption_and_its_headers_their_scope() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.record.record import Record, Window
+from suite.record.record import Record
 from suite.report.plots import draw, find_charts, save
 from suite.report.plots.kinds.bars import step_times, throughput
 from suite.report.plots.kinds.learning import accuracy_epochs, accuracy_time, agreement, first_epoch_loss
@@ -102,16 +102,6 @@ def test_loading_adds_what_training_takes_beyond_its_steps_and_never_less_than_n
     assert phases(only([timed(0.1), records.failed(records.record("jax"))])) is None
 
 
-def test_one_stalled_window_is_named_and_does_not_set_the_scale() -> None:
-    held = records.launches(n=2)
-    train = held[0].phases["train"]
-    held[0] = replace(held[0], phases={"train": replace(train, windows=(*train.windows[1:], Window(20, 100.0)))})
-    (panel,) = panels(step_times(only(held)))
-    assert any("ms, up to 15," in text for text in panel.beside.values())
-    assert panel.x.high is not None
-    assert panel.x.high < 200
-
-
 def test_each_seed_is_a_thin_line_of_its_own() -> None:
     chart = accuracy_epochs(trained(seeds=4))
     assert len([each for each in traces(chart, "lines") if each.look.get("linewidth") == 0.7]) == 3 * 4
@@ -124,15 +114,6 @@ def test_losses_are_compared_in_words_only_without_dropout() -> None:
     assert "0.01 %" in said(first_epoch_loss(trained(1, recipe="no-dropout")))
     assert agreement(trained(1)) is None
     assert "Largest difference" not in said(first_epoch_loss(trained(1)))
-
-
-def test_unsupported_cells_are_named_below_and_take_no_row() -> None:
-    no = [*records.launches(precision="bf16"), *records.launches(["pytorch"], compile="graph")]
-    held = [*records.launches(), *(records.failed(each, "unsupported") for each in no)]
-    for make in (throughput, first_step, step_times):
-        chart = make(only(held))
-        assert len(panels(chart)[0].rows.places) == 3
-        assert "not drawn: graph (PyTorch); bf16 (PyTorch, TensorFlow and JAX)." in said(chart)
 
 
 def test_a_disturbed_launch_is_a_cross_and_in_no_bar() -> None:

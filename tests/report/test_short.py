@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from suite.analysis.rows.metrics import Prices
 from suite.record.parts.history import Epoch, TrainingHistory
-from suite.report.screen.short import ROWS_MOST, screen, short
-from suite.report.tables.frame import table
-from suite.report.text.answer import answer
-from tests.records import HOSTILE, everything, failed, launches, record, replace
-from tests.shown import grouped
+from suite.report.screen.short import ROWS_MOST, short
+from tests.records import HOSTILE, everything, failed, launches, record
 
 
 def told(held: list, columns: int = 120) -> list[str]:
@@ -27,21 +23,6 @@ def test_a_row_per_cell_with_its_ratio_and_below_it_the_answer() -> None:
     assert torch.split()[:3] == ["pytorch", "eager", "3"]
     assert "1.00" in torch
     assert float(tensorflow.split()[5]) > 1 > float(jax.split()[5])
-
-
-def told_of(held: list, prices: Prices = Prices()) -> str:  # noqa: B008 - frozen
-    made = table(grouped(held), "pytorch", prices)
-    return "\n".join(screen(answer([made]), [made], [], 120, more=""))
-
-
-def test_bottlenecks_are_on_the_screen_where_all_are_decided_or_they_were_asked_for() -> None:
-    lean = [
-        replace(each, phases={"train": each.phases["train"]} if each.launch else each.phases) for each in launches()
-    ]
-    assert "undecided" in {cell.bottleneck.kind for cell in table(grouped(lean)).cells}
-    assert "bottleneck" not in told_of(lean)
-    plan = {"phases": ["train", "compute", "input"], "chosen": True}
-    assert "bottleneck" in told_of([replace(each, run=each.run | {"plan": plan}) for each in lean])
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])
