@@ -169,7 +169,8 @@ class Observer:
         self._say(
             hello=self._pid, rank=int(os.environ.get("RANK", "0") or 0), world=int(os.environ.get("WORLD_SIZE", "1")),
             source=self.source, backend=_backend(), packages=_versions(), python=platform.python_version(),
-            device=_device(), at=time.perf_counter(), loader=self.workers is not None, workers=self.workers, threads=_threads(),
+            device=_device(), at=time.perf_counter(), loader=self.workers is not None, workers=self.workers,
+            threads=_threads(),
         )  # fmt: skip
         self.sampler = self.sampler and self.sampler.start()
         self._start_window()

@@ -223,7 +223,8 @@ class Seen:
         settings = {
             "device": hello.get("device", "cpu"), "effective_batch": self.batch or 1,
             "unit": "samples" if self.batch else "steps", "seen_by": str(hello.get("source", "")),
-            "backend": hello.get("backend", ""), "ranks": int(hello.get("world", 1)), "pauses": self.pauses[0], "paused_s": self.pauses[1],
+            "backend": hello.get("backend", ""), "ranks": int(hello.get("world", 1)),
+            "pauses": self.pauses[0], "paused_s": self.pauses[1],
             "command": variant.public(), "watched": self._watched(),
         }  # fmt: skip
         environment = {
