@@ -180,7 +180,10 @@ class Session:
         show("")
         if not record.outcome.ok:
             raise ScriptError(f"{record.outcome.reason}; what it printed is in {log}")
-        named = [name for module, name in FRAMEWORK_OF.items() if module in record.environment["packages"]]
+        backend, packages = record.settings.get("backend"), record.environment["packages"]
+        named = [
+            name for module, name in FRAMEWORK_OF.items() if module == backend or (not backend and module in packages)
+        ]
         if not (options.framework or named):
             raise ScriptError("no framework was seen in it; name one with --framework")
         framework = options.framework or named[0]
