@@ -20,8 +20,8 @@ def _price(text: str) -> float:
 
 
 def threshold(text: str) -> float:
-    """``slower=5%`` as 0.05. Raises `ValueError`."""
-    match = re.fullmatch(r"slower=(\d+(?:\.\d+)?)%", text)
+    """``slower=5%``, or ``5%``, as 0.05. Raises `ValueError`."""
+    match = re.fullmatch(r"(?:slower=)?(\d+(?:\.\d+)?)%", text)
     if not match or float(match[1]) >= 100:
         raise ValueError(text)
     return float(match[1]) / 100

@@ -42,8 +42,6 @@ def _limits(row: Row, of: Group) -> Iterator[str]:
         yield f"{name}{found}: {ADVICE.get(found.kind, '')}".rstrip(": ")
     elif row.ok:
         yield f"{name}what loading costs was not seen: it is where a DataLoader or watch(loader) gives the batches"
-    if row.ok and row.ok[0].settings.get("unit") == "steps":
-        yield f"{name}no batch was seen, so that samples/s are steps/s"
     if pauses := max((number(record.settings.get("pauses")) or 0 for record in row.ok), default=0):
         yield f"{name}pauses (evaluations, checkpoints, new epochs) are no part of it: {pauses:g} in a launch"
 

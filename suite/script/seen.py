@@ -126,7 +126,8 @@ class Seen:
         if self.phase == TRAIN:
             self.samples, self.steps = self.samples + samples, self.steps + steps
         rate = (samples or steps) / (end_s - begin_s)
-        self.progress({"progress": self.phase, "samples_per_s": rate})
+        unit = "samples" if samples else "steps"
+        self.progress({"progress": self.phase, "samples_per_s": rate, "unit": unit})
         if series.is_done():
             following = NEXT.get(self.phase)
             if following in self.plan.phases and self.hello.get("loader"):

@@ -250,11 +250,11 @@ def _labelled(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
 
 def _label(name: str, value: str) -> str:
     """A variant's name as ids and file names may have it; a value that is cut or changed gets a digest."""
-    text = f"{name.lstrip('-')}={value}"
-    plain = re.sub(r"[^A-Za-z0-9_.,:=@%-]+", "_", f"{name.lstrip('-')}={redact(_hide(value))}")
-    if plain == text and len(plain) <= LABEL_MOST:
-        return plain
-    return f"{plain[-30:].lstrip('_-.')}~{hashlib.sha256(value.encode()).hexdigest()[:6]}"
+    given = name.lstrip("-"), value
+    name, shown = (re.sub(r"[^A-Za-z0-9_.,:=@%-]+", "_", text) for text in (given[0], redact(_hide(value))))
+    if (name, shown) == given and len(name) + len(shown) < LABEL_MOST:
+        return f"{name}={shown}"
+    return f"{name[:LABEL_MOST]}={shown[-30:].lstrip('_-.')}~{hashlib.sha256(value.encode()).hexdigest()[:6]}"
 
 
 def _join(*names: Iterable[str]) -> str:
