@@ -16,18 +16,12 @@ from framework_training_suite import CommandError
 from suite.catalog.settings import SCRIPT
 from suite.catalog.suggest import unknown
 from suite.plan.settings.tunings import ARENAS, HUGE_PAGES, KEPT_MEMORY, ONE_ARENA, TCMALLOC
-from suite.record.parts.environment import PRIVATE, redact
+from suite.record.parts.environment import redact
+from suite.record.parts.words import HIDDEN, asks, hide, hide_word, is_private
 
 #: Stands in an argument for the number of the launch.
 LAUNCH = "{launch}"
 AS_IT_IS = ""
-#: Stands for a value that may be a secret.
-HIDDEN = "<set>"
-#: Of a name, what makes its value none: tokenizers, and numbers of tokens.
-_NO_SECRET = re.compile(r"TOKENIZ|MAX_\w*TOKENS|NUM_\w*TOKENS")
-#: A user and a password in an address, and a value inside a word, as of `sh -c 'TOKEN=... python train.py'`.
-_LOGIN = re.compile(r"(?<=://)[^/\s@]*@")
-_INSIDE = re.compile(r"(?<![\w-])(-[\w-]+(?==|\s)|\w+(?==))(=|\s+)(?!-)(\"[^\"]*\"|'[^']*'|\S+)")
 #: Letters of a variant's name that are shown of one argument or variable.
 LABEL_MOST = 40
 
@@ -90,7 +84,7 @@ class Variant:
         found = {value for name, value in self.environment.items() if is_private(name)}
         for before, word in pairwise(["", *self.command]):
             name, equals, value = word.partition("=")
-            found |= {value} if equals and is_private(name) else {word} if _asks(before) else set()
+            found |= {value} if equals and is_private(name) else {word} if asks(before) else set()
         return {value for value in found if len(value) > 3}
 
 
@@ -102,37 +96,6 @@ def digest_of(variants: Iterable[Variant]) -> str:
         for path in (Path(word) for word in each.command if word.endswith(".py")):
             told.update(path.read_bytes() if path.is_file() else b"")
     return told.hexdigest()[:16]
-
-
-def is_private(name: str) -> bool:
-    """Whether the value of this variable or option may be a secret or a host, so that nothing may show it."""
-    plain = f"_{re.sub(r'[^A-Za-z0-9]+', '_', name.lstrip('-'))}".upper()
-    return bool(PRIVATE.match(plain)) and not _NO_SECRET.search(plain)
-
-
-def hide(words: Sequence[str]) -> list[str]:
-    """The words of a command without values that may be secrets, and without the folders of absolute paths."""
-    return [HIDDEN if _asks(before) else _hide(word) for before, word in pairwise(["", *words])]
-
-
-def _asks(word: str) -> bool:
-    return word.startswith("-") and "=" not in word and " " not in word and is_private(word)
-
-
-def _hide(word: str) -> str:
-    name, equals, value = word.partition("=")
-    if equals and is_private(name) and " " not in name:
-        return f"{name}={HIDDEN}"
-    place = value if equals and value.startswith(("/", "~/")) else word
-    if place.startswith(("/", "~/")) and not re.search(r"\s-", place):
-        return f"{word[: len(word) - len(place)]}.../{Path(place).name}"
-    shown = _LOGIN.sub("", word)
-    return _INSIDE.sub(_hide_inside, shown) if " " in shown else shown
-
-
-def _hide_inside(match: re.Match[str]) -> str:
-    name, between, _ = match.groups()
-    return f"{name}{between}{HIDDEN}" if is_private(name) else match[0]
 
 
 def workload_of(command: Sequence[str]) -> str:
@@ -251,7 +214,7 @@ def _labelled(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
 def _label(name: str, value: str) -> str:
     """A variant's name as ids and file names may have it; a value that is cut or changed gets a digest."""
     given = name.lstrip("-"), value
-    name, shown = (re.sub(r"[^A-Za-z0-9_.,:=@%-]+", "_", text) for text in (given[0], redact(_hide(value))))
+    name, shown = (re.sub(r"[^A-Za-z0-9_.,:=@%-]+", "_", text) for text in (given[0], redact(hide_word(value))))
     if (name, shown) == given and len(name) + len(shown) < LABEL_MOST:
         return f"{name}={shown}"
     return f"{name[:LABEL_MOST]}={shown[-30:].lstrip('_-.')}~{hashlib.sha256(value.encode()).hexdigest()[:6]}"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import Cell
+from suite.record.parts.words import hide
 from suite.script.variants import (
     AS_IT_IS,
     SWITCHES,
@@ -17,7 +18,6 @@ from suite.script.variants import (
     Variant,
     digest_of,
     find_command,
-    hide,
     read_variants,
     switches,
     with_argument,
