@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from suite.plan.cell import Cell
+from suite.plan.cell import FRAMEWORKS, Cell
+from suite.plan.settings.switches import list_switches
 from suite.record.parts.words import hide
 from suite.script.variants import (
     AS_IT_IS,
-    SWITCHES,
     ScriptError,
     Variant,
     digest_of,
@@ -26,7 +26,7 @@ from suite.script.variants import (
 
 
 def options(*command: str, **given: Any) -> Namespace:
-    return Namespace(**{"command": [*command], "python": None, "env": [], "vary": [], "vs": []} | given)
+    return Namespace(**{"command": [*command], "python": None, "env": [], "vary": [], "vs": [], "tried": None} | given)
 
 
 @pytest.fixture
@@ -100,16 +100,16 @@ def test_switches_are_those_that_the_training_can_feel() -> None:
     names = [each.name for each in switches("all", "pytorch", "cpu", script)]
     assert names[0] == AS_IT_IS
     assert {"kept-memory", "one-arena"} <= {*names}
-    assert not {"tf32", "xla-clusters", "expandable-segments"} & {*names}
-    assert "expandable-segments" in [each.name for each in switches("all", "pytorch", "cuda", script)]
+    assert not {"tf32", "xla-clusters", "expandable"} & {*names}
+    assert "expandable" in [each.name for each in switches("all", "pytorch", "cuda", script)]
     with pytest.raises(ScriptError, match="kept-memory"):
         switches("kept-memroy", "jax", "cpu", script)
 
 
 def test_every_switch_is_a_variant_whose_prefix_sets_it() -> None:
-    for name, variables in SWITCHES.items():
-        prefix = Variant(name, ("python",), variables).prefix
-        assert all(f"{variable}=" in prefix for variable in variables)
+    for each in (switch for framework in FRAMEWORKS for switch in list_switches(framework).values()):
+        prefix = Variant(each.name, ("python",), each.variables).prefix
+        assert all(f"{variable}=" in prefix for variable in each.variables)
 
 
 def test_the_workload_is_called_after_the_script() -> None:
