@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from suite.analysis.bottlenecks.bottleneck import bottleneck
-from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.records.load import load
 from suite.analysis.rows.conditions import ARITHMETIC
 from suite.analysis.rows.groups import Group, Row, RowKey, group
@@ -36,6 +36,10 @@ def answers(path: Path, variants: Mapping[str, Variant]) -> Iterator[str]:
         for row in each.rows:
             yield from _limits(row, each)
         yield from _gains(each, variants)
+        seen = {row.cell.variant or "as it is": found.detail.partition("; ")[2] for row, found in _identities(each)}
+        yield from (f"{name}: {words}" for name, words in seen.items() if words)
+        if len(seen) > 1:
+            yield "that they compute the same is not proved"
 
 
 def groups_of(path: Path) -> list[Group]:
@@ -65,6 +69,11 @@ def _faster(of: Group) -> list[tuple[Row, Estimate]]:
         ((row, formed[row.key]) for row in of.rows if formed[row.key].verdict == "faster"),
         key=lambda each: -(each[1].value or 0.0),
     )
+
+
+def _identities(of: Group) -> list[tuple[Row, Verdict]]:
+    found = verdicts({row.key: row.ok for row in of.rows})
+    return [(row, found[row.key]) for row in of.rows]
 
 
 def _ratios(of: Group) -> Mapping[RowKey, Estimate]:

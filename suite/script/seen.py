@@ -97,6 +97,8 @@ class Seen:
     rss: int = 0
     pauses: tuple[int, float] = (0, 0.0)
     is_enough: bool = False
+    losses: list[float | None] = field(default_factory=list)  # as they were printed; None is no finite number
+    weights: float | None = None  # their norm, after as many steps in each launch
 
     def take(self, message: Mapping[str, Any], ask: Callable[[str], None]) -> None:
         """Take one message of the observer in; ``ask`` sends it to the next phase.
@@ -157,7 +159,7 @@ class Seen:
             "unit": "samples" if self.batch else "steps", "seen_by": str(hello.get("source", "")),
             "ranks": int(hello.get("world", 1)), "pauses": self.pauses[0], "paused_s": self.pauses[1],
             "command": variant.public(),
-        }  # fmt: skip
+        } | {name: value for name in ("losses", "weights") if (value := getattr(self, name))}  # fmt: skip
         environment = {
             "machine": machine(), "python": str(hello.get("python", "")) or sys.version.split()[0],
             "packages": hello.get("packages", {}),

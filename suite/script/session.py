@@ -123,6 +123,13 @@ def measure(options: Namespace) -> int:
     return status
 
 
+def _compile(option: str, text: str | None) -> re.Pattern[str] | None:
+    try:
+        return re.compile(text) if text else None
+    except re.error as error:
+        raise ScriptError(f"{option}: {clean(text)!r} is no regular expression: {error}") from None
+
+
 @dataclass
 class Session:
     """The launches of a script's variants by the options of the command; ``spent_s`` of its budget are gone."""
@@ -136,12 +143,11 @@ class Session:
 
     def __post_init__(self) -> None:
         options = self.options
-        try:
-            pattern = re.compile(options.pattern) if options.pattern else None
-        except re.error as error:
-            raise ScriptError(f"--pattern: {clean(options.pattern)!r} is no regular expression: {error}") from None
+        pattern, loss = _compile("--pattern", options.pattern), _compile("--loss", options.loss)
+        if loss and not loss.groups:
+            raise ScriptError("--loss: put the number in brackets: 'loss[ =:]+([-+.0-9e]+)'")
         echo = sys.stderr if options.verbose else None
-        self.watching = Watching(pattern, options.to_the_end, echo, options.in_copy)
+        self.watching = Watching(pattern, loss, options.to_the_end, echo, options.in_copy)
         self.plan = Plan(options.min_window, options.windows, options.max_warmup)
 
     def look(self) -> None:
