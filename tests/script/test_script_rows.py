@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle, product
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.identity.verdicts import UNPROVED, verdicts
 from suite.analysis.options import threshold
 from suite.analysis.records.load import Launch, LoadError
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.statistics.multiple_testing import ratios
 from suite.compare.comparing import group_launches
 from suite.compare.options import parse
+from suite.plan.settings.tunings import KEPT_MEMORY
 from suite.record.record import Record
 from suite.report.plots import find_charts
 from suite.report.screen.short import screen
 from suite.report.tables import timed
 from suite.report.tables.frame import table
 from suite.report.text.answer import answer
+from suite.script.answer import answers, find_faster
+from suite.script.variants import Variant, switches, together
 from tests import records
 
 
@@ -107,6 +111,39 @@ def test_batches_whose_mean_differs_between_launches_are_no_obstacle() -> None:
     ]
     (of,) = group(odd, "variant")
     assert all(each.value for each in ratios(of, None, verdicts({row.key: row.ok for row in of.rows})).values())
+
+
+def test_losses_stand_side_by_side_at_the_place_that_all_launches_reached() -> None:
+    held = [*launches({"": 0.01}, losses=[3.0, 2.0, 1.0]), *launches({"a=1": 0.01}, losses=[3.0, 2.25])]
+    (of,) = group(held, "variant")
+    found = verdicts({row.key: row.ok for row in of.rows})
+    assert {each.kind for each in found.values()} == {UNPROVED}
+    assert [each.detail.rpartition(": ")[2] for each in found.values()] == ["2", "2.25"]
+
+
+def test_a_loss_that_is_no_number_is_told() -> None:
+    (of,) = group(launches({"": 0.01}, losses=[None]), "variant")
+    (found,) = verdicts({row.key: row.ok for row in of.rows}).values()
+    assert "not finite" in found.detail
+
+
+def test_what_is_faster_is_tried_together_with_the_fastest_first(tmp_path: Path) -> None:
+    steps = {"": 0.03, "one-arena": 0.02, "kept-memory": 0.01, "hugepages": 0.03}
+    path = records.save(tmp_path / "0001_script.json", [each.record for each in launches(steps)])
+    faster = [row.cell.variant for row, _ in find_faster(path)]
+    assert faster == ["kept-memory", "one-arena"]
+    script = Variant("", ("python", "train.py"))
+    of_all = {each.name: each for each in switches("kept-memory,one-arena,hugepages", "jax", "cpu", script)}
+    both = together([of_all[name] for name in faster])
+    assert both.name == "kept-memory+one-arena"
+    assert both.environment == {**of_all["kept-memory"].environment, **of_all["one-arena"].environment}
+    lines = [*answers(path, of_all)]
+    assert [line for line in lines if all(f"{name}={value}" in line for name, value in KEPT_MEMORY.items())]
+
+
+def test_of_two_that_set_one_variable_otherwise_the_first_counts() -> None:
+    one, two = (Variant(name, ("python",), {"A": name, name: "1"}) for name in "xy")
+    assert together([one, two]).environment == one.environment
 
 
 def test_a_threshold_needs_no_word() -> None:

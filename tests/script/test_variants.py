@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from suite.plan.cell import FRAMEWORKS, Cell
+from suite.plan.settings.allocators import CHOSEN_BY
 from suite.plan.settings.switches import list_switches
 from suite.record.parts.words import hide
 from suite.script.variants import (
@@ -88,6 +89,8 @@ def test_the_number_of_a_launch_stands_in_the_arguments(script: str) -> None:
         (options("train.py", python="no/python"), "no program"),
         (options("train.py", vs=["python 'x"]), "--vs: no closing quotation"),
         (options("sleep", "1", python=sys.executable), "begins with a script"),
+        (options("train.py", tried="kept-memroy"), "kept-memory"),
+        (options("train.py", tried="all", vary=["n=1,2"]), "as it is"),
     ],
 )
 def test_what_cannot_be_launched_is_one_line(script: str, given: Namespace, part: str) -> None:
@@ -104,6 +107,20 @@ def test_switches_are_those_that_the_training_can_feel() -> None:
     assert "expandable" in [each.name for each in switches("all", "pytorch", "cuda", script)]
     with pytest.raises(ScriptError, match="kept-memory"):
         switches("kept-memroy", "jax", "cpu", script)
+
+
+def test_a_switch_whose_variable_is_set_is_not_tried_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
+    script = Variant(AS_IT_IS, ("python", "train.py"))
+    assert "one-arena" not in [each.name for each in switches("all", "jax", "cpu", script)]
+    assert [each.name for each in switches("one-arena", "jax", "cpu", script)] == [AS_IT_IS, "one-arena"]
+
+
+def test_switches_of_the_suites_own_settings_are_none_of_a_second_list() -> None:
+    for framework, chosen in CHOSEN_BY.items():
+        known = list_switches(framework)
+        for name, variables in chosen.items():
+            assert not variables or variables.items() <= known[name].variables.items()
 
 
 def test_every_switch_is_a_variant_whose_prefix_sets_it() -> None:
