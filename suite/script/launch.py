@@ -184,6 +184,7 @@ class Ears:
     watching: Watching
     tick: Callable[[], None]
     _rests: dict[int, bytes] = field(default_factory=dict)
+    _ranks: dict[int, int] = field(default_factory=dict)  # by socket
     _main: int = -1  # the socket of the process whose steps count: the first one of rank 0
     _matched: tuple[int, float] | None = None  # the step that a line named last, and when
 
@@ -241,9 +242,12 @@ class Ears:
             message = parse_json(line)
             if not isinstance(message, dict):
                 return
-            if "hello" in message and self._main < 0 and not message.get("rank"):
-                self._main = pipe.fileno()
-            if pipe.fileno() == self._main:
+            if "hello" in message:
+                self._ranks[pipe.fileno()] = int(message.get("rank", 0))
+                self._main = pipe.fileno() if self._main < 0 and not message.get("rank") else self._main
+            if "window" in message and self._ranks.get(pipe.fileno()) is not None:
+                self.seen.take_rank(self._ranks[pipe.fileno()], message)
+            if pipe.fileno() == self._main or ("packages" in message and self._main < 0):
                 self.seen.take(message, lambda phase: pipe.send(f"{phase}\n".encode()))
 
     def _take_loss(self, line: str) -> None:

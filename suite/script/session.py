@@ -170,8 +170,8 @@ class Session:
         show("")
         if not record.outcome.ok:
             raise ScriptError(f"{record.outcome.reason}; what it printed is in {log}")
-        packages = record.environment["packages"]  # Keras imports others beside its backend
-        named = [name for name, each in FRAMEWORKS.items() if each.package in packages]
+        seen = [record.settings["backend"]] if record.settings["backend"] else record.environment["packages"]
+        named = [name for name, each in FRAMEWORKS.items() if each.package in seen]
         if not (options.framework or named):
             raise ScriptError("no framework was seen in it; name one with --framework")
         self.framework, self.took_s = options.framework or named[0], time.monotonic() - begin_s

@@ -10,7 +10,7 @@ import pytest
 
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
-from suite.analysis.statistics.inference import LEAST, welch
+from suite.analysis.statistics.inference import BLOCKS_LEAST, welch
 from suite.compare.__main__ import main
 from suite.plan.cell import Loader
 from suite.record.record import Record
@@ -110,8 +110,8 @@ def test_sizes_share_a_table_only_along_their_axis() -> None:
 
 
 def test_verdicts_are_of_the_values() -> None:
-    usual = records.launches(["pytorch", "jax"], n=LEAST)
-    faster = quicker(records.launches(["pytorch", "jax"], n=LEAST, precision="bf16"), 1.5)
+    usual = records.launches(["pytorch", "jax"], n=BLOCKS_LEAST)
+    faster = quicker(records.launches(["pytorch", "jax"], n=BLOCKS_LEAST, precision="bf16"), 1.5)
     (found,) = along("precision", [*usual, *faster])
     assert found.frame["ratio_verdict"].tolist() == ["", "faster", "", "faster"]
 
@@ -161,7 +161,7 @@ def test_a_machine_is_named_by_a_part_of_its_name() -> None:
 
 
 def test_between_runs_the_test_is_welch_s() -> None:
-    (found,) = along("machine", two_machines(n=LEAST), across=True)
+    (found,) = along("machine", two_machines(n=BLOCKS_LEAST), across=True)
     assert found.frame["ratio_verdict"].tolist() == ["", "faster", "", "faster"]
     new, base = [1.5, 1.6, 1.4, 1.55], [1.0, 1.1, 0.9]
     one = welch(new, base)

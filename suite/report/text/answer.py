@@ -18,7 +18,7 @@ from suite.analysis.rows.groups import SETTINGS, Group, Row
 from suite.analysis.rows.wording import figure
 from suite.analysis.statistics.accuracy import AccuracyComparison
 from suite.analysis.statistics.fastest import FastestBySetting
-from suite.analysis.statistics.inference import LEAST
+from suite.analysis.statistics.inference import BLOCKS_LEAST
 from suite.analysis.statistics.sequential import launches_needed
 from suite.report.format.names import count, counts, framework, name_value, workload
 from suite.report.format.text import capital, spread
@@ -206,7 +206,7 @@ def _trained(table: AccuracyComparison) -> _Told:
     rows = [row for row in table.rows if row["accuracy"] is not None]
     flags, n = _count_flags(table.group)
     lines, speeds = _say_fastest(each.contests, where, "seed")
-    speeds[-1] += "" if _count_launches(table.group) >= LEAST else f"; a test needs {LEAST} seeds"
+    speeds[-1] += "" if _count_launches(table.group) >= BLOCKS_LEAST else f"; a test needs {BLOCKS_LEAST} seeds"
     speeds[-1] += "".join(f"; {of} of {n} launches are flagged {flag}" for flag, of in flags)
     columns = zip(table.group.rows, table.rows, strict=True)
     same = {row.key for row, each in columns if each["fp32_verdict"] == "same"}
