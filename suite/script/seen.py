@@ -25,7 +25,7 @@ AGREE = 0.05
 GAP_S = 0.1
 
 #: Windows in each of which memory grows before that is told.
-GROWS_LEAST = 4
+GROWS_LEAST = 3
 
 #: More than a launch can take, in seconds, and than train at once.
 LONGEST_S, MOST_RANKS = 1e7, 1 << 20
@@ -159,12 +159,12 @@ class Seen:
             if steps < 1 or samples < 0 or not 0 <= begin_s - self.spawned_s < end_s - self.spawned_s < LONGEST_S:
                 raise ValueError("no window")
             self.rss, self.hello["device"] = max(self.rss, rss), device
-            if message.get("phase") == self.phase:
-                if self.phase == TRAIN:
+            if (phase := message.get("phase")) == self.phase:
+                if phase == TRAIN:
                     self.pauses = (int(pauses), float(paused_s))
-                if self.series.get(self.phase, Series(self.plan)).windows:
-                    self.watched.setdefault(self.phase, Watched()).add(message, end_s - begin_s)
                 self.add(steps, begin_s, end_s, samples, ask)
+                if self.series[phase].windows:
+                    self.watched.setdefault(phase, Watched()).add(message, end_s - begin_s)
 
     def add(self, steps: int, begin_s: float, end_s: float, samples: int, ask: Callable[[str], None]) -> None:
         series = self.series.setdefault(self.phase, Series(self.plan))

@@ -14,7 +14,7 @@ from typing import Any
 from suite.watch import OBSERVER, VERSIONS, WATCH, count_samples, serve
 
 #: Between two looks at where a script is, in seconds.
-LOOK_S = 0.05
+LOOK_S = 0.02
 
 
 class Sampler:
@@ -46,14 +46,15 @@ class Sampler:
 def own_line(frame: FrameType | None) -> str:
     """The line of the reader's own that runs, as file:line; empty inside of a framework, and of a model's steps."""
     inner, at, place = frame, frame, ""
+    is_jax = "jax" in sys.modules and "torch" not in sys.modules
     while frame:
         file = frame.f_code.co_filename
         if not place and any(f"-packages/{name}/" in file for name in VERSIONS if name != "numpy"):
             return ""
         if not place and "/lib/python" not in file and not file.startswith("<"):
             at, place = frame, f"{file.rpartition('/')[2]}:{frame.f_lineno}"
-        is_computing = "jax" in sys.modules or file.endswith("/torch/nn/modules/module.py")
-        if place and is_computing and at is inner and not _is_python(at):
+        is_computing = is_jax or file.endswith("/torch/nn/modules/module.py")
+        if place and is_computing and at and at is inner and not _is_python(at):
             return ""
         frame = frame.f_back
     return place
