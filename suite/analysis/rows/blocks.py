@@ -18,7 +18,6 @@ from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.versions import VERSION
 from suite.plan.measuring import REPEAT, SEQUENTIAL
 from suite.record.disturbance import CONTAMINATED, DISTURBED, GPU_FLAGS, find_disturbances, is_disturbed
-from suite.record.disturbance import DISTURBED, find_disturbances, is_disturbed
 from suite.record.once import once
 from suite.record.record import Record
 from suite.record.retry import count_tested
