@@ -68,7 +68,8 @@ def find_charts(tables: Sequence[Table], learned: Sequence[AccuracyComparison]) 
     for of, name, subject in subjects:
         for kind in find_kinds(of):
             if chart := kind.chart(*subject):
-                units = {each.group.unit for each in (subject if of != COMPARISON else [*tables, *learned])}
+                shown: Sequence[Any] = subject if of != COMPARISON else [*tables, *learned]
+                units = {each.group.unit for each in shown}
                 yield kind, name, in_unit(chart, "steps" if units == {"steps"} else "samples")
 
 
