@@ -22,10 +22,10 @@ def _price(text: str) -> float:
 
 
 def threshold(text: str) -> float:
-    """``slower=5%`` as 0.05."""
+    """``slower=5%``, or ``5%``, as 0.05."""
     number = _NUMBER.search(text)
     percents = number[0] if number and 0 < float(number[0]) < 100 else "5"
-    if text != (written := f"slower={percents}%"):
+    if text not in (written := f"slower={percents}%", f"{percents}%"):
         raise argparse.ArgumentTypeError(f"{text!r} is no limit; write {written}")
     return float(percents) / 100
 

@@ -90,12 +90,6 @@ def test_the_help_of_run_teaches_the_options_of_the_suite_by_examples() -> None:
     assert "--durations" not in every, "options of pytest itself are left out"
 
 
-def test_the_suites_options_stand_first_in_the_help_of_pytest() -> None:
-    done = at(ROOT, "pytest", "suite", "--help", "-p", "no:cacheprovider")
-    places = [done.stdout.index(f"{title}:") for title in [*GROUPS, "general"]]
-    assert places == sorted(places)
-
-
 @pytest.mark.parametrize(("typed", "given"), [
     ([], ["suite", "--benchmark-save"]),
     (["-k", "jax", "--resume"], ["suite", "-k", "jax", "--resume", "--benchmark-save"]),
