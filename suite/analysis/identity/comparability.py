@@ -35,8 +35,10 @@ def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: b
     for each in (row, other):
         if each.ok and len(each.machines) > 1:
             return f"the launches of {each.cell.id} ran on hosts of several kinds ({'; '.join(each.machines)})"
-        if len(each.effective_batches) > 1:
+        if len(each.effective_batches) > 1 and not each.cell.is_of_script:  # of which it is the mean that was seen
             return f"the launches of {each.cell.id} had several batches ({', '.join(map(str, each.effective_batches))})"
+    if row.ok and row.unit != other.unit:
+        return f"one is measured in {row.unit}/s, the other in {other.unit}/s"
     both = list({each.key: each for each in (row, other)}.values())
     # Frameworks that did not compute the same, or have no evidence that they did, are not ranked.
     reasons = [f"the machine was too busy: {busy}" for busy in dict.fromkeys(each.busy for each in both) if busy]

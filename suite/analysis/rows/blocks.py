@@ -18,6 +18,7 @@ from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.versions import VERSION
 from suite.plan.measuring import REPEAT, SEQUENTIAL
 from suite.record.disturbance import CONTAMINATED, DISTURBED, GPU_FLAGS, find_disturbances, is_disturbed
+from suite.record.once import once
 from suite.record.record import Record
 from suite.record.retry import count_tested
 from suite.record.text import clean
@@ -114,6 +115,7 @@ def say_too_busy(records: Sequence[Record]) -> str:
     return f"{len(places) - len(quiet)} of {len(places)} launches were disturbed ({example})"
 
 
+@once
 def flags_of(record: Record) -> tuple[str, ...]:
     """What is to be known of a launch, each flag once; some are found on reading, as old records lack them."""
     train = record.phases.get("train")
