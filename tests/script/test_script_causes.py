@@ -16,7 +16,8 @@ def seen(**found: Any) -> SimpleNamespace:
     """A row of two launches in which this was seen."""
     nothing = {"waits": 0.0, "lines": {}, "grows_bytes_per_s": 0.0, "ranks_own_s": [], "threads": 2, "workers": 0}
     settings = {"device": "cpu", "watched": nothing | found}
-    record = SimpleNamespace(settings=settings, metrics={"host": {"cores": 2}})
+    train = SimpleNamespace(step_s=0.1)
+    record = SimpleNamespace(settings=settings, metrics={"host": {"cores": 2}}, phases={"train": train})
     return SimpleNamespace(ok=[record, record], cell=SimpleNamespace(variant=""))
 
 
@@ -25,7 +26,7 @@ def seen(**found: Any) -> SimpleNamespace:
     [
         ({}, ""), ({"waits": 0.4}, "40%"), ({"lines": {"a.py:3": 0.3}}, "a.py:3"), ({"threads": 1}, "OMP_NUM_THREADS"),
         ({"grows_bytes_per_s": 2.0 * 2**20}, "2 MiB/s"), ({"ranks_own_s": [0.01, 0.05]}, "rank 1"),
-        ({"ranks_own_s": [0.01, 0.011]}, ""), ({"waits": 0.1, "lines": {"a.py:3": 0.1}}, ""),
+        ({"ranks_own_s": [0.01, 0.015]}, ""), ({"waits": 0.1, "lines": {"a.py:3": 0.1}}, ""),
     ],
 )  # fmt: skip
 def test_each_cause_is_named_and_nothing_else(found: dict[str, Any], named: str) -> None:
