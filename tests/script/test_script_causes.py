@@ -40,3 +40,10 @@ def test_ranks_are_told_apart_by_their_time_beside_the_backward_pass() -> None:
     for rank, backward in ((0, 0.9), (1, 0.2)):
         of.take_rank(rank, {"window": [10, 1.0, 2.0, 0], "phase": "train", "backward": backward})
     assert of._watched()["ranks_own_s"] == pytest.approx([0.01, 0.08])
+
+
+def test_a_window_whose_batch_was_counted_before_it_makes_the_batch_no_smaller() -> None:
+    of = Seen(Plan(0.1, 3, 2.0), 0.0, lambda _: None)
+    for samples in (0, 64, 64):
+        of.add(1, 1.0, 2.0, samples, lambda _: None)
+    assert of.batch == 64
