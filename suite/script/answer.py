@@ -30,7 +30,7 @@ ADVICE = {
 
 
 #: Shares of a step, times of a rank and bytes per second from which a cause is named.
-SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.15, 1.3, 2**20
+SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.10, 1.3, 2**20
 
 
 def answers(path: Path, variants: Mapping[str, Variant]) -> Iterator[str]:

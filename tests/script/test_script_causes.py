@@ -26,7 +26,7 @@ def seen(**found: Any) -> SimpleNamespace:
     [
         ({}, ""), ({"waits": 0.4}, "40%"), ({"lines": {"a.py:3": 0.3}}, "a.py:3"), ({"threads": 1}, "OMP_NUM_THREADS"),
         ({"grows_bytes_per_s": 2.0 * 2**20}, "2 MiB/s"), ({"ranks_own_s": [0.01, 0.05]}, "rank 1"),
-        ({"ranks_own_s": [0.01, 0.015]}, ""), ({"waits": 0.1, "lines": {"a.py:3": 0.1}}, ""),
+        ({"ranks_own_s": [0.01, 0.015]}, ""), ({"waits": 0.05, "lines": {"a.py:3": 0.05}}, ""),
     ],
 )  # fmt: skip
 def test_each_cause_is_named_and_nothing_else(found: dict[str, Any], named: str) -> None:
