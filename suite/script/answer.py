@@ -9,13 +9,14 @@ from statistics import median
 from typing import Any
 
 from suite.analysis.bottlenecks.bottleneck import bottleneck
-from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.records.load import load
+from suite.analysis.rows.conditions import ARITHMETIC
 from suite.analysis.rows.groups import Group, Row, RowKey, group
 from suite.analysis.rows.metrics import number
-from suite.analysis.statistics.inference import Estimate
+from suite.analysis.statistics.inference import INCONCLUSIVE, Estimate
 from suite.analysis.statistics.multiple_testing import ratios
-from suite.script.variants import CHANGES_NUMBERS, Variant
+from suite.script.variants import Variant
 
 #: What to try by the kind of limit, in the terms of a script.
 ADVICE = {
@@ -28,6 +29,9 @@ ADVICE = {
     "undecided": "not decided: more launches tell (--launches 8)",
 }
 
+#: Of a variant with such a variable.
+ARITHMETIC_WORDS = "it may change the arithmetic, so compare the losses"
+
 
 #: Shares of a step, times of a rank and bytes per second from which a cause is named.
 SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.10, 1.3, 2**20
@@ -35,14 +39,21 @@ SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.10, 1.3, 2**20
 
 def answers(path: Path, variants: Mapping[str, Variant]) -> Iterator[str]:
     """Yields the lines about a saved run of a script."""
-    for each in group(load([path]).launches, by="variant"):
+    for each in groups_of(path):
         for row in each.rows:
-            causes = [*_causes(row)]
-            limits = [*_limits(row, each)]
+            causes, limits = [*_causes(row)], [*_limits(row, each)]
             is_of_loading = bottleneck(row, each).kind in ("input-bound", "poor overlap")
             yield from [*limits, *causes] if is_of_loading else [*causes, *limits]
-        identities = verdicts({row.key: row.ok for row in each.rows})
-        yield from _gains(each, ratios(each, None, identities), variants)
+        yield from _gains(each, variants)
+        seen = {row.cell.variant or "as it is": found.detail.partition("; ")[2] for row, found in _identities(each)}
+        yield from (f"{name}: {words}" for name, words in seen.items() if words)
+        if len(seen) > 1:
+            yield "that they compute the same is not proved"
+
+
+def groups_of(path: Path) -> list[Group]:
+    """The rows of a saved run of a script."""
+    return group(load([path]).launches, by="variant")
 
 
 def _limits(row: Row, of: Group) -> Iterator[str]:
@@ -56,8 +67,6 @@ def _limits(row: Row, of: Group) -> Iterator[str]:
         yield f"{name}{found}: {ADVICE.get(found.kind, '')}{none}".rstrip(": ")
     elif row.ok:
         yield f"{name}what loading costs was not seen: it is where a DataLoader or watch(loader) gives the batches"
-    if row.ok and row.ok[0].settings.get("unit") == "steps":
-        yield f"{name}no batch was seen, so that samples/s are steps/s"
     if pauses := max((number(record.settings.get("pauses")) or 0 for record in row.ok), default=0):
         yield f"{name}pauses (evaluations, checkpoints, new epochs) are no part of it: {pauses:g} in a launch"
 
@@ -100,15 +109,38 @@ def _slowest(times: Sequence[float]) -> int | None:
     return [*times].index(first) if first > RANK_TIMES * second > 0 else None
 
 
-def _gains(of: Group, formed: Mapping[RowKey, Estimate], variants: Mapping[str, Variant]) -> Iterator[str]:
-    tested = [(row, ratio) for row in of.rows if (ratio := formed[row.key]).verdict]
-    faster = sorted(
-        ((row, ratio) for row, ratio in tested if ratio.verdict == "faster"), key=lambda each: -(each[1].value or 0)
+def find_faster(path: Path) -> list[tuple[Row, Estimate]]:
+    """The rows that are decidedly faster than the script as it is, the fastest first."""
+    return [each for group in groups_of(path) for each in _faster(group)]
+
+
+def _faster(of: Group) -> list[tuple[Row, Estimate]]:
+    formed = _ratios(of)
+    return sorted(
+        ((row, formed[row.key]) for row in of.rows if formed[row.key].verdict == "faster"),
+        key=lambda each: -(each[1].value or 0.0),
     )
+
+
+def _identities(of: Group) -> list[tuple[Row, Verdict]]:
+    found = verdicts({row.key: row.ok for row in of.rows})
+    return [(row, found[row.key]) for row in of.rows]
+
+
+def _ratios(of: Group) -> Mapping[RowKey, Estimate]:
+    return ratios(of, None, verdicts({row.key: row.ok for row in of.rows}))
+
+
+def _gains(of: Group, variants: Mapping[str, Variant]) -> Iterator[str]:
+    faster = _faster(of)
     for row, ratio in faster:
         variant = variants.get(row.cell.variant)
         if variant and variant.prefix:
-            note = "; it changes the arithmetic" if row.cell.variant in CHANGES_NUMBERS else ""
-            yield f"{row.cell.variant}: {ratio.value:.2f}x; put this before your command: {variant.prefix}{note}"
-    if tested and not faster:
+            note = f"; {ARITHMETIC_WORDS}" if any(map(ARITHMETIC.fullmatch, variant.environment)) else ""
+            between = f"{ratio.value:.2f}x ({ratio.low:.2f} to {ratio.high:.2f})"
+            yield f"{row.cell.variant}: {between}; put this before your command: {variant.prefix}{note}"
+    undecided = [name for row in of.rows if _ratios(of)[row.key].verdict == INCONCLUSIVE and (name := row.cell.variant)]
+    if undecided:
+        yield f"nothing decided about: {', '.join(undecided)}"
+    elif not faster and any(each.verdict for each in _ratios(of).values()):
         yield "nothing that was tried is decidedly faster"

@@ -135,6 +135,8 @@ class Seen:
     rss: int = 0
     pauses: tuple[int, float] = (0, 0.0)
     is_enough: bool = False
+    losses: list[float | None] = field(default_factory=list)  # as they were printed; None is no finite number
+    weights: float | None = None  # their norm, after as many steps in each launch
     watched: dict[str, Watched] = field(default_factory=dict)  # by phase, in its timed windows
     ranks: dict[int, list[float]] = field(default_factory=dict)  # of each, seconds of a step beside the backward pass
 
@@ -170,7 +172,8 @@ class Seen:
         if self.phase == TRAIN and samples:  # none are counted where a pause or the first step came between
             self.samples, self.steps = self.samples + samples, self.steps + steps
         rate = (samples or steps) / (end_s - begin_s)
-        self.progress({"progress": self.phase, "samples_per_s": rate})
+        unit = "samples" if samples else "steps"
+        self.progress({"progress": self.phase, "samples_per_s": rate, "unit": unit})
         if series.is_done():
             following = NEXT.get(self.phase)
             if following in self.plan.phases and self.hello.get("loader"):
@@ -226,7 +229,7 @@ class Seen:
             "backend": hello.get("backend", ""), "ranks": int(hello.get("world", 1)),
             "pauses": self.pauses[0], "paused_s": self.pauses[1],
             "command": variant.public(), "watched": self._watched(),
-        }  # fmt: skip
+        } | {name: value for name in ("losses", "weights") if (value := getattr(self, name))}  # fmt: skip
         environment = {
             "machine": machine(), "python": str(hello.get("python", "")) or sys.version.split()[0],
             "packages": hello.get("packages", {}),

@@ -74,6 +74,13 @@ def test_lines_that_match_a_pattern_are_steps(tmp_path: Path) -> None:
     assert 0.005 <= record.phases["train"].step_s < 0.1
 
 
+def test_losses_that_are_printed_are_kept_and_what_is_no_number_is_told(tmp_path: Path) -> None:
+    text = "import time\nfor loss in ('2.5', 'nan', '1e-3', '?'): print('loss:', loss)\ntime.sleep(1.1)"
+    record = launch(tmp_path, text, watching=Watching(loss=re.compile("loss: (.+)")))
+    assert record.settings["losses"] == [2.5, None, 0.001]
+    assert Record.from_json(record.to_json()) == record
+
+
 def test_a_run_of_which_no_step_is_seen_is_one_figure(tmp_path: Path) -> None:
     record = launch(tmp_path, "import time; time.sleep(1.2)")
     assert record.settings["seen_by"] == "whole run"
