@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from suite.plan.measuring import Plan
 from suite.script import answer
+from suite.script.observer import hooks
 from suite.script.seen import Seen
+from suite.watch import count_samples
 
 
 def seen(**found: Any) -> SimpleNamespace:
@@ -47,3 +50,17 @@ def test_a_window_whose_batch_was_counted_before_it_makes_the_batch_no_smaller()
     for samples in (0, 64, 64):
         of.add(1, 1.0, 2.0, samples, lambda _: None)
     assert of.batch == 64
+
+
+def test_a_wait_of_the_observer_for_the_steps_is_no_line_of_the_script() -> None:
+    looked: list[str] = []
+
+    class Batch:
+        @property
+        def shape(self) -> tuple[int]:
+            looked.append(hooks.own_line(sys._getframe().f_back))  # which counts the samples of a batch
+            return (1,)
+
+    assert count_samples(Batch()) == 1
+    assert looked == [""]
+    assert hooks.own_line(sys._getframe()).startswith("test_script_causes.py:")
