@@ -34,7 +34,7 @@ ARITHMETIC_WORDS = "it may change the arithmetic, so compare the losses"
 
 
 #: Shares of a step, times of a rank and bytes per second from which a cause is named.
-SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.15, 1.3, 2**20
+SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.10, 1.3, 2**20
 
 
 def answers(path: Path, variants: Mapping[str, Variant]) -> Iterator[str]:
@@ -88,12 +88,13 @@ def _causes(row: Row) -> Iterator[str]:
         yield f"{name}it waits for {waits:.0%} of a step with nothing to compute: it sleeps, or files, a network, locks"
     if min(lines) > SHARE_LEAST / 2 and median(lines) > SHARE_LEAST:
         yield f"{name}your own code takes {median(lines):.0%} of a step, most of it at {most[0][0]}"
-    if all(_slowest(each["ranks_own_s"]) == _slowest(ranks) != None for each in seen):  # noqa: E711
+    slowest = {_slowest(each["ranks_own_s"]) for each in seen}
+    if len(slowest) == 1 and (slow := slowest.pop()) is not None:
         times = [median(each["ranks_own_s"][rank] for each in seen) for rank in range(len(ranks))]
-        slowest, others = _slowest(ranks) or 0, median(sorted(times)[:-1])
-        yield f"{name}rank {slowest} is slow: {1e3 * max(times):.3g} ms of a step beside its backward pass, " + (
-            f"{1e3 * others:.3g} in the others, which wait for it"
-        )
+        most_s, others_s = times.pop(slow), median(times)
+        if most_s - others_s > SHARE_LEAST * median(record.phases["train"].step_s for record in row.ok):
+            beside = f"{1e3 * most_s:.3g} ms of a step beside its backward pass, {1e3 * others_s:.3g} in the others"
+            yield f"{name}rank {slow} is slow: {beside}, which wait for it"
     if (grows := min(each["grows_bytes_per_s"] for each in seen)) > GROWS_LEAST:
         yield f"{name}memory grows by {grows / 2**20:.3g} MiB/s or more: something of each step is kept (graphs, lists)"
     cores = row.ok[0].metrics.get("host", {}).get("cores", 0)
