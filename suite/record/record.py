@@ -110,7 +110,7 @@ class Phase:
         return [w.seconds / w.steps for w in self.windows]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Record:
     """What one launch found.
 

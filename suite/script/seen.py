@@ -168,7 +168,7 @@ class Seen:
     def add(self, steps: int, begin_s: float, end_s: float, samples: int, ask: Callable[[str], None]) -> None:
         series = self.series.setdefault(self.phase, Series(self.plan))
         series.add(Window(steps, end_s - begin_s), begin_s - self.spawned_s, end_s - self.spawned_s)
-        if self.phase == TRAIN:
+        if self.phase == TRAIN and samples:  # none are counted where a pause or the first step came between
             self.samples, self.steps = self.samples + samples, self.steps + steps
         rate = (samples or steps) / (end_s - begin_s)
         unit = "samples" if samples else "steps"

@@ -35,7 +35,7 @@ from suite.worker.evidence.fingerprint import DIGESTED_BATCHES
 from suite.worker.evidence.subject import EvidenceContext
 from suite.worker.evidence.updates import FP16_STEPS
 from suite.worker.frameworks import UnsupportedError, import_framework
-from suite.worker.launch import description, group
+from suite.worker.launch import description, group, pages
 from suite.worker.launch.applied import Ran, check_release, read_back
 from suite.worker.launch.description import check, classify
 from suite.worker.launch.inference import measure_inference
@@ -152,6 +152,7 @@ class _Launch:
                 measured = measure_phases(
                     training, loader, self.job.plan, batch=self.cell.effective_batch, send=self.send,
                     spawned_ns=self.job.spawned_ns, ranks=self.ranks, local=local, tools=subject.tools,
+                    chill=partial(self._chill, loader.loader),
                 )  # fmt: skip
                 self._memory(memory)
                 self._ranks(training, measured.own_step_s)
@@ -245,6 +246,11 @@ class _Launch:
         ran = Ran(subject, training, batch, loader, self.settings, self.started)
         self.settings["applied"] = read_back(ran, self.cell)
 
+    def _chill(self, loader: Any, name: str) -> None:
+        """Drop the loader's files from the page cache where the cell asks for it. Raises `NotAppliedError`."""
+        if self.cell.pages == "cold":
+            self.settings.setdefault("resident_pages", {})[name] = pages.drop_for(loader, name)
+
     def _course(self, recipe: recipes.Recipe, training: Any, data: DataSet, length: Any, evidence: Evidence) -> None:
         saved = Saved(self.job.checkpoint, self.key, self.ranks)
         batches = Batches(data, self.cell.effective_batch, self.job.seed, length, len(saved.epochs), self.share)
@@ -255,6 +261,7 @@ class _Launch:
             self.send(part={"course": asdict(course), "phases": {"train": train}})
 
         try:
+            self._chill(loader.loader, "train")
             follow(
                 self.cell.recipe, recipe, training, loader, source=batches, data=data, saved=saved, check=check,
                 evaluation_batch=evidence.subject.spec.evaluation_batch, compiled_s=self.compile_s or 0.0,

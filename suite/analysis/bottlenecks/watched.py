@@ -9,12 +9,13 @@ from statistics import median
 
 from suite.analysis.rows.groups import Row
 from suite.catalog.metrics import number, within
+from suite.catalog.phases import TRAIN
 from suite.plan.schema import SchemaError, decode
 from suite.record.record import Record
 from suite.record.text import clean
 
 #: Shares of a step, times of a rank and bytes per second from which a cause is named.
-SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.15, 1.3, 2**20
+SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.10, 1.3, 2**20
 
 #: What to try by the kind of limit, in the terms of a script.
 ADVICE = {
@@ -69,7 +70,7 @@ def find_causes(row: Row) -> Iterator[str]:
         yield f"it waits for {waits:.0%} of a step with nothing to compute: it sleeps, or files, a network, locks"
     if min(lines) > SHARE_LEAST / 2 and median(lines) > SHARE_LEAST:
         yield f"your own code takes {median(lines):.0%} of a step, most of it at {clean(most[0][0], 80)}"
-    yield from _say_slowest([each.ranks_own_s for each in seen])
+    yield from _say_slowest([each.ranks_own_s for each in seen], median(each.phases[TRAIN].step_s for each in row.ok))
     if (grows := min(each.grows_bytes_per_s for each in seen)) > GROWS_LEAST:
         yield f"memory grows by {grows / 2**20:.3g} MiB/s or more: something of each step is kept (graphs, lists)"
     cores = number(within(row.ok[0].metrics, "host", "cores")) or 0.0
@@ -78,16 +79,16 @@ def find_causes(row: Row) -> Iterator[str]:
         yield f"PyTorch computes on {threads} of {cores:g} cores: OMP_NUM_THREADS={cores:g}, no set_num_threads()"
 
 
-def _say_slowest(launches: Sequence[tuple[float, ...]]) -> Iterator[str]:
-    """Yields the rank that is the slowest in all launches, if it is."""
+def _say_slowest(launches: Sequence[tuple[float, ...]], step_s: float) -> Iterator[str]:
+    """Yields the rank that is the slowest in all launches, if it is by a share of a step."""
     slowest = {_slowest(each) for each in launches}
-    if len(slowest) == 1 and (rank := slowest.pop()) is not None:
-        own = median(each[rank] for each in launches)
-        others = median(time for each in launches for at, time in enumerate(each) if at != rank)
-        yield (
-            f"rank {rank} is slow: {1e3 * own:.3g} ms of a step beside its backward pass, {1e3 * others:.3g} in the "
-            "others, which wait for it"
-        )
+    if len(slowest) != 1 or (rank := slowest.pop()) is None:
+        return
+    own_s = median(each[rank] for each in launches)
+    others_s = median(time for each in launches for at, time in enumerate(each) if at != rank)
+    if own_s - others_s > SHARE_LEAST * step_s:
+        beside = f"{1e3 * own_s:.3g} ms of a step beside its backward pass, {1e3 * others_s:.3g} in the others"
+        yield f"rank {rank} is slow: {beside}, which wait for it"
 
 
 def _slowest(times: Sequence[float]) -> int | None:

@@ -111,8 +111,15 @@ def find_fastest(
         others = [row for row in settings[key] if row.cell.framework not in ranks]
         unranked = {row.cell.framework: obstacle(row, row, verdicts) for row in others} | apart
         own = (_find_values(settings[key], rows, name) for name in OF_A_FRAMEWORK)
-        contests += [order_rows(FastestBySetting(key, tuple(rows), gaps, unranked, *own))] if rows else []
+        contests += [_leave_out(order_rows(FastestBySetting(key, tuple(rows), gaps, unranked, *own)))] if rows else []
     return contests
+
+
+def _leave_out(contest: FastestBySetting) -> FastestBySetting:
+    """The same contest without the rows that have no ratio to the first, which are behind nothing."""
+    absent = {name: gap.reason for name in contest.rivals if not (gap := contest.gap(contest.top, name)).value}
+    rows = tuple(row for row in contest.rows if row.cell.framework not in absent)
+    return replace(contest, rows=rows, unranked={**contest.unranked, **absent})
 
 
 def order_rows(contest: FastestBySetting) -> FastestBySetting:

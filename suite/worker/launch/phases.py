@@ -86,13 +86,14 @@ def local(timed: Timed) -> Steps:
 
 def measure_phases(
     training: Any, loader: Any, plan: Plan, *, batch: int, send: Send, spawned_ns: int, tools: Any,
-    ranks: Ranks = ALONE, local: Any = None,
+    ranks: Ranks = ALONE, local: Any = None, chill: Callable[[str], None] = lambda _: None,
 ) -> Measured:  # fmt: skip
     """Measure the plan's phases, and send the results so far after each burst, and what was counted at the end.
 
     ``batch`` is how many samples a step sees, on all devices together; spans are in seconds since ``spawned_ns``.
     ``local`` is a compiled training without communication; ``tools`` know how many steps an optimizer has counted
-    itself. Raises `RecompiledError` if a window had to compile, and `DivergedError` for a loss that is not finite.
+    itself. ``chill`` is called with the name of a phase that loads, before its windows. Raises `RecompiledError` if a
+    window had to compile, and `DivergedError` for a loss that is not finite.
     """
     plan = fit_plan(plan, training)
     held = [next(loader) for _ in range(HELD_BATCHES)]
@@ -102,7 +103,7 @@ def measure_phases(
     for name in taken:
         timed = Timed(training, loader, held, local)
         checked = local if name == "local" else training
-        say, begin = _say(name, timed.last, checked, batch, send), partial(send, begin=name)
+        say, begin = _say(name, timed.last, checked, batch, send), partial(_begin, name, send, chill)
         series[name] = Series(timed.steps(name), plan, say, ranks=ranks, begin=begin)
     others = [name for name in taken if name != TRAIN]
     turns = [series[name] for name in others if PHASES[name].in_turn]
@@ -171,6 +172,12 @@ def shift_spans(phase: Phase, spawned_ns: int) -> Phase:
     return replace(
         phase, spans=tuple((round(begin - start_s, 6), round(end - start_s, 6)) for begin, end in phase.spans)
     )
+
+
+def _begin(name: str, send: Send, chill: Callable[[str], None]) -> None:
+    if PHASES[name].loads:
+        chill(name)
+    send(begin=name)
 
 
 def _say(name: str, losses: Iterable[Any], training: Any, batch: int, send: Send) -> Say:
