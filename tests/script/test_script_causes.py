@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from suite.analysis.bottlenecks.watched import find_causes
 from suite.plan.measuring import Plan
 from suite.script import answer
 from suite.script.observer import hooks
@@ -33,7 +34,7 @@ def seen(**found: Any) -> SimpleNamespace:
     ],
 )  # fmt: skip
 def test_each_cause_is_named_and_nothing_else(found: dict[str, Any], named: str) -> None:
-    said = " ".join(answer._causes(seen(**found)))  # type: ignore[arg-type]
+    said = " ".join(find_causes(seen(**found)))  # type: ignore[arg-type]
     assert named in said
     assert bool(said) == bool(named)
 
