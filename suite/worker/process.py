@@ -39,7 +39,7 @@ from suite.worker.launch import description, group
 from suite.worker.launch.applied import Ran, check_release, read_back
 from suite.worker.launch.description import check, classify
 from suite.worker.launch.inference import measure_inference
-from suite.worker.launch.phases import measure_phases, shift_spans
+from suite.worker.launch.phases import Measured, measure_phases, shift_spans
 from suite.worker.launch.probe import denormals, measure_peaks, precision_errors
 from suite.worker.launch.training import Saved, follow
 from suite.worker.loaders import CountingLoader
@@ -156,10 +156,7 @@ class _Launch:
                 self._memory(memory)
                 self._ranks(training, measured.own_step_s)
                 del local
-                if self.job.plan.serves:
-                    evidence.answers = measure_inference(
-                        training, loader, measured, job=self.job, subject=subject, send=self.send
-                    )
+                self._measure_late(training, loader, measured, evidence)
                 evidence.last(training, loader, source)
                 if self.job.profile and interfaces.native(self.cell):  # nothing more of it is timed or compared
                     profiling = import_module("suite.worker.profilers.profiling")
@@ -173,6 +170,14 @@ class _Launch:
         del training, loader, source
         evidence.afterwards()
         self._measure_peak()
+
+    def _measure_late(self, training: Any, loader: Any, measured: Measured, evidence: Evidence) -> None:
+        asked: dict[str, Any] = {"job": self.job, "subject": evidence.subject, "send": self.send}
+        if self.job.plan.saves:
+            measure = import_module("suite.worker.launch.checkpoints").measure_checkpoints
+            measured = measure(training, measured, **asked, ranks=self.ranks)
+        if self.job.plan.serves:
+            evidence.answers = measure_inference(training, loader, measured, **asked)
 
     def _peak_memory(self) -> dict[str, int]:
         memory = {"rss_peak_bytes": group.peak_rss(), **self.framework.memory(self.device)}
