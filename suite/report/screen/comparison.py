@@ -238,9 +238,8 @@ def to_json(
     )
     values = msgspec.to_builtins(comparison)
     for each in values["tables"]:
-        for name in ("inference", "checkpoints"):
-            if not each[name]:
-                del each[name]
+        for name in {"inference", "checkpoints"} - {name for name, held in each.items() if held}:
+            del each[name]
     text = msgspec.json.encode({"schema": SCHEMA, **values})
     return msgspec.json.format(text, indent=1).decode() + "\n"
 
@@ -266,8 +265,7 @@ def _encode_timed(table: Table, verdict: str) -> TimedTable:
         why=[_explanation(*each) for each in explain_pairs(table)], scalings=scalings,
         releases=[[_take(ReleaseStep, step, cell=step.row.cell.id) for step in line]
                   for line in table.findings.releases],
-        inference=[*table.findings.servings.values()],
-        checkpoints=[*table.findings.savings.values()],
+        inference=[*table.findings.servings.values()], checkpoints=[*table.findings.savings.values()],
     )  # fmt: skip
 
 

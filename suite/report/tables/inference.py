@@ -10,8 +10,8 @@ from typing import Any
 from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import SETTINGS
 from suite.analysis.statistics.inference import LEAST
-from suite.analysis.statistics.sequential import is_sequential
 from suite.analysis.statistics.saving import SavingCost
+from suite.analysis.statistics.sequential import is_sequential
 from suite.analysis.statistics.serving import COMPARED, Serving
 from suite.catalog.setting import TEXT
 from suite.plan.measuring import LEAST_FOR_P99
@@ -155,11 +155,11 @@ def _saving(table: Table) -> list[View]:
 
 
 _EXPLAINED = (
-    "Save: until training may go on; on disk: until all files are there. Delay: windows of steps with one save at their "
-    "begin, less as many steps without, in turns; of asynchronous saves at most that, where a window had to wait for "
-    "the end. A checkpoint at one in so many seconds costs 1 %: a hundred times the delay; below zero, noise is more.",
-    "Each figure is the mean over launches of a launch's own (95 % interval, Student's t). Every launch went on bit for "
-    "bit from what it had saved.",
+    "Save: until training may go on; on disk: until all files are there. Delay: windows of steps with one save at "
+    "their begin, less as many steps without, in turns; of asynchronous saves at most that, where a window had to wait "
+    "for the end. Saves at one in so many seconds cost 1 %: a hundred times the delay; below zero, noise is more.",
+    "Each figure is the mean over launches of a launch's own (95 % interval, Student's t). Every launch went on bit "
+    "for bit from what it had saved.",
 )
 
 
@@ -171,11 +171,14 @@ def _read_cost(costs: Mapping[Any, SavingCost], column: Column, at: Any) -> Any:
 def saved_rows(tables: Sequence[Table]) -> list[dict[str, Any]]:
     """Returns the rows of `checkpoints.csv`, one for each cell and way to save."""
     return [
-        {"workload": table.group.workload, "size": table.group.size}
-        | {name: getattr(each, name) for name in ("run", "cell", "phase", "way", "launches")}
-        | {f"{name}{end}": getattr(found, part) for name, found in (*each.figures.items(), ("save_ms_ratio", each.ratio))
-           for end, part in _ENDS.items()}
-        | {"save_ms_verdict": each.ratio.verdict}
+        {"workload": table.group.workload, "size": table.group.size, **_saved_fields(each)}
         for table in tables
         for each in table.findings.savings.values()
-    ]  # fmt: skip
+    ]
+
+
+def _saved_fields(cost: SavingCost) -> dict[str, Any]:
+    fields = {name: getattr(cost, name) for name in ("run", "cell", "phase", "way", "launches")}
+    for name, found in (*cost.figures.items(), ("save_ms_ratio", cost.ratio)):
+        fields |= {f"{name}{end}": getattr(found, part) for end, part in _ENDS.items()}
+    return fields | {"save_ms_verdict": cost.ratio.verdict}

@@ -27,14 +27,14 @@ class Saver:
         self.training, self.way, self.rank = training, WAYS[name], rank
         self.asynchronous = name == "checkpoint_async"
         self.pending: Future[Any] | None = None
+        if self.asynchronous:  # for as long as its thread runs
+            warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
 
     def save(self, folder: Path) -> None:
         """Begin a save, to a folder that is not there yet; training may go on when it returns."""
         folder.mkdir(parents=True)
         if self.asynchronous:
-            with warnings.catch_warnings():  # that one process saves alone
-                warnings.simplefilter("ignore", UserWarning)
-                self.pending = dcp.async_save(self.state(), checkpoint_id=folder)  # type: ignore[assignment]
+            self.pending = dcp.async_save(self.state(), checkpoint_id=folder, no_dist=True)  # type: ignore[assignment]
             return
         if not self.rank:
             torch.save(self.state(), folder / SHARED)
@@ -58,9 +58,7 @@ class Saver:
         training = self.training
         if self.asynchronous:
             state = self.state()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)
-                dcp.load(state, checkpoint_id=shared)
+            dcp.load(state, checkpoint_id=shared, no_dist=True)
         else:
             state = torch.load(shared / SHARED, map_location=training.device) | torch.load(own / OWN)
         training.model.load_state_dict(state["model"])
