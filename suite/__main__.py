@@ -28,7 +28,7 @@ COMMANDS = {
     "prove": ("suite.prove", "is a port the same model? tell where two frameworks differ first, and why"),
     "new": ("suite.new", "write the folder of a workload of your own, which runs as it stands"),
     "checks": ("suite.checks", "measure the suite itself: its steps, its loaders, its monitoring"),
-    "data": ("workloads.data", "download, verify and list the data sets"),
+    "data": ("suite.data", "download, verify and list the data sets"),
 }
 
 FIRST_STEPS = """\

@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import cycle, takewhile
 from typing import Any, TypeVar
 
@@ -32,7 +33,6 @@ HELD, IDLE = 4, 256
 WATCH = "watch"
 #: The distributions whose versions are told, by the module that shows that they are in use.
 VERSIONS = ("torch", "tensorflow", "jax", "keras", "flax", "optax", "lightning", "transformers", "accelerate", "numpy")
-FRAMEWORKS = {"torch": "pytorch", "tensorflow": "tensorflow", "jax": "jax"}
 
 
 def watch(batches: Iterable[Batch]) -> Iterable[Batch]:
@@ -62,15 +62,16 @@ class _Watched:
 
 def _count(batches: Iterable[Batch]) -> Iterator[Batch]:
     OBSERVER.source = WATCH
+    OBSERVER.workers = getattr(batches, "num_workers", -1)
 
     def after(batch: Batch) -> None:
         OBSERVER.samples += count_samples(batch)
         OBSERVER.step(WATCH)
 
-    return _serve(batches.__iter__, after)
+    return serve(batches.__iter__, after)
 
 
-def _serve(iterate: Callable[[], Iterator[Batch]], after: Callable[[Batch], None]) -> Iterator[Batch]:
+def serve(iterate: Callable[[], Iterator[Batch]], after: Callable[[Batch], None]) -> Iterator[Batch]:
     """The batches of a loader, of which each is followed by ``after``; once asked, the first ones again and again.
 
     Asked for the loader alone, it goes through the loader and gives nothing any more.
@@ -136,7 +137,9 @@ class Observer:
         self.samples = self.steps = self.counted = 0  # the last one of all calls of `step`
         self.pauses, self.paused_s = 0, 0.0
         self.mode = TRAIN
-        self.has_loader = False  # whose batches can be repeated, and which can run alone
+        self.workers: int | None = None  # of a loader whose batches can be repeated, and which can run alone
+        self.backward_s = 0.0  # in which the ranks wait for each other
+        self.sampler: Any = None
         self._begin_s = self._last_s = 0.0
         self._mean_s = float("inf")  # of a step
         self._pid = 0
@@ -161,24 +164,35 @@ class Observer:
     def _begin(self, source: str) -> None:
         """The first step of this process: tell who it is."""
         self._pid, self.source = os.getpid(), self.source or source
+        self._connect()
+        _fence()
+        self._say(
+            hello=self._pid, rank=int(os.environ.get("RANK", "0") or 0), world=int(os.environ.get("WORLD_SIZE", "1")),
+            source=self.source, backend=_backend(), packages=_versions(), python=platform.python_version(),
+            device=_device(), at=time.perf_counter(), loader=self.workers is not None, workers=self.workers,
+            threads=_threads(),
+        )  # fmt: skip
+        self.sampler = self.sampler and self.sampler.start()
+        self._start_window()
+
+    def _connect(self) -> None:
         self._pipe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._pipe.connect(os.environ[SOCKET])
         except (KeyError, OSError):
             self._pipe.close()
             self._pipe = None
-        _fence()
-        modules = {name: sys.modules[name] for name in VERSIONS if name in sys.modules}
-        versions = {name: str(module.__version__) for name, module in modules.items() if hasattr(module, "__version__")}
-        self._say(
-            hello=self._pid, rank=int(os.environ.get("RANK", "0") or 0), world=int(os.environ.get("WORLD_SIZE", "1")),
-            frameworks=[FRAMEWORKS[name] for name in modules if name in FRAMEWORKS], source=self.source,
-            packages=versions, python=platform.python_version(), device=_device(), at=time.perf_counter(),
-            loader=self.has_loader or self.source == WATCH,
-        )  # fmt: skip
-        self._start_window()
+
+    def tell_packages(self) -> None:
+        """Tell which frameworks this process has imported: where nothing else is seen of it, they are known."""
+        self._connect()
+        self._say(packages=_versions())
+        if self._pipe:
+            self._pipe.close()
+        self._pipe = None
 
     def _start_window(self) -> None:
+        self._ran_s, self.backward_s = running_s(), 0.0
         self.steps = self.samples = 0
         self._begin_s = self._last_s = time.perf_counter()
 
@@ -187,7 +201,11 @@ class Observer:
         end_s, pauses = time.perf_counter(), [self.pauses, round(self.paused_s, 3)]
         self._mean_s = (end_s - self._begin_s) / self.steps
         window = [self.steps, self._begin_s, end_s, self.samples]
-        self._say(window=window, phase=self.mode, pauses=pauses, rss=_peak(), device=_device())
+        self._say(
+            window=window, phase=self.mode, pauses=pauses, rss=_memory("VmHWM"), held=_memory("RssAnon"),
+            device=_device(), ran=running_s() - self._ran_s, backward=self.backward_s,
+            **(self.sampler.take() if self.sampler else {}),
+        )  # fmt: skip
         self._obey()
         self._start_window()
 
@@ -211,13 +229,37 @@ class Observer:
 OBSERVER = Observer()
 
 
-def _peak() -> int:
-    """The most memory that this process has held, in bytes; 0 where Linux does not say it."""
-    try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:  # noqa: PTH123 - light
-            return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
-    except OSError:
-        return 0
+def _memory(name: str) -> int:
+    """Memory of this process, in bytes: the most that it held, or what it has now; 0 where Linux does not say it."""
+    with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as lines:  # noqa: PTH123
+        return next((1024 * int(line.split()[1]) for line in lines if line.startswith(name)), 0)
+    return 0
+
+
+def running_s() -> float:
+    """Seconds in which threads of this process ran, or waited for a core: more than that it does not wait."""
+    total = 0
+    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - light
+        with suppress(OSError), open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as line:  # noqa: PTH123
+            total += sum(map(int, line.read().split()[:2]))
+    return total / 1e9
+
+
+def _versions() -> dict[str, str]:
+    modules = {name: sys.modules[name] for name in VERSIONS if name in sys.modules}
+    return {name: str(module.__version__) for name, module in modules.items() if hasattr(module, "__version__")}
+
+
+def _backend() -> str:
+    """The framework under Keras, which may import others beside it; empty without Keras."""
+    keras = sys.modules.get("keras")
+    return str(keras.config.backend()) if keras and hasattr(keras, "config") else ""
+
+
+def _threads() -> int:
+    """Threads that PyTorch computes with; 0 where it is not in use."""
+    torch = sys.modules.get("torch")
+    return int(torch.get_num_threads()) if torch and hasattr(torch, "get_num_threads") else 0
 
 
 def _device() -> str:
@@ -235,66 +277,3 @@ def _fence() -> None:
         torch.cuda.synchronize()
     elif jax and "torch" not in sys.modules and "tensorflow" not in sys.modules:
         (jax.numpy.zeros(()) + 1).block_until_ready()  # devices do what they were given in order
-
-
-def _on_torch_optimizer(module: Any) -> None:
-    counted: list[int] = []
-
-    def after_step(optimizer: Any, *_: Any) -> None:
-        counted[:] = counted or [id(optimizer)]
-        if id(optimizer) == counted[0]:  # of several, as of a GAN, the first one counts
-            OBSERVER.step("optimizer")
-
-    module.register_optimizer_step_post_hook(after_step)
-
-
-def _on_torch_loader(module: Any) -> None:
-    iterate: Callable[[Any], Iterator[Any]] = module.DataLoader.__iter__
-
-    def after(batch: Any) -> None:
-        if OBSERVER.source != WATCH:
-            OBSERVER.samples += count_samples(batch)
-
-    def counting(loader: Any) -> Iterator[Any]:
-        OBSERVER.has_loader = True
-        return iterate(loader) if OBSERVER.source == WATCH else _serve(lambda: iterate(loader), after)
-
-    module.DataLoader.__iter__ = counting
-
-
-def _on_keras(module: Any) -> None:
-    fit, train_on_batch = module.Model.fit, module.Model.train_on_batch
-
-    def watched_fit(model: Any, *arguments: Any, **options: Any) -> Any:
-        chosen = options.get("callbacks") or []
-        chosen = list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
-        size = options.get("batch_size") or (count_samples(arguments[0]) and 32 if arguments else 0)
-        last = [-1]
-
-        def after_batch(batch: int, *_: Any, **__: Any) -> None:
-            steps = batch - last[0] if batch > last[0] else 1
-            last[0] = batch
-            OBSERVER.samples += steps * int(size or 0)
-            OBSERVER.step("keras", steps)
-
-        def begin_epoch(*_: Any, **__: Any) -> None:
-            last[0] = -1
-
-        observing = module.callbacks.LambdaCallback(on_epoch_begin=begin_epoch, on_train_batch_end=after_batch)
-        return fit(model, *arguments, **options | {"callbacks": [*chosen, observing]})
-
-    def watched_batch(model: Any, x: Any, *arguments: Any, **options: Any) -> Any:
-        result = train_on_batch(model, x, *arguments, **options)
-        OBSERVER.samples += count_samples(x)
-        OBSERVER.step("keras")
-        return result
-
-    module.Model.fit, module.Model.train_on_batch = watched_fit, watched_batch
-
-
-#: What is done once a module of a framework has been imported.
-HOOKS = {
-    "torch.optim.optimizer": _on_torch_optimizer,
-    "torch.utils.data.dataloader": _on_torch_loader,
-    "keras": _on_keras,
-}

@@ -109,7 +109,7 @@ FLOORS = {
 }  # fmt: skip
 COMMANDS = {
     *("run", "compare", "list", "plot", "reproduce", "doctor", "profile", "tune", "checks", "prove", "new", "bisect"),
-    *("submit", "verify", "script"),
+    *("submit", "verify", "script", "data"),
 }
 LOOSE = {"__init__.py", "__main__.py", "plugin.py", "test_training.py", "watch.py"}
 

@@ -102,18 +102,25 @@ def _sources(folder: Path) -> Iterator[Path]:
             yield from _sources(inner)
 
 
-def _folder(place: str) -> Path:
+def installed() -> dict[str, EntryPoint]:
+    """The workloads of installed packages, by name."""
     from importlib.metadata import entry_points  # here, since importing it takes longer than all else in this file
 
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def _folder(place: str) -> Path:
     path = Path(place).expanduser().absolute()
-    installed = {} if os.sep in place else {entry.name: entry for entry in entry_points(group=GROUP)}
+    named = {} if os.sep in place else installed()
     if path.is_dir():
-        if place in installed:
+        if place in named:
             raise RegistryError(f"{place} is an installed workload and a folder here; write ./{place} for the folder")
         return path.resolve()
-    if place in installed:
-        return _find_installed(installed[place])
-    known = f"; installed ones: {', '.join(sorted(installed))}" if installed else ""
+    if place in named:
+        return _find_installed(named[place])
+    if place in WORKLOADS:
+        raise RegistryError(f"{place} is no workload from outside; choose it with --workload {place}")
+    known = f"; installed ones: {', '.join(sorted(named))}" if named else ""
     raise RegistryError(f"there is no folder {place!r}{known}; name a folder with a spec.py")
 
 

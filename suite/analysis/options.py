@@ -11,20 +11,23 @@ from suite.analysis.rows.wording import percent
 from suite.plan.command.common import OLDER, SAVED, option
 from suite.plan.measuring import MARGIN
 
+_NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
+
 
 def _price(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < math.inf:
-        raise ValueError(text)
+    value = float(text) if _NUMBER.fullmatch(text) else math.inf
+    if value == math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no price; write a number, such as 2.50")
     return value
 
 
 def threshold(text: str) -> float:
-    """``slower=5%`` as 0.05. Raises `ValueError`."""
-    match = re.fullmatch(r"slower=(\d+(?:\.\d+)?)%", text)
-    if not match or float(match[1]) >= 100:
-        raise ValueError(text)
-    return float(match[1]) / 100
+    """``slower=5%``, or ``5%``, as 0.05."""
+    number = _NUMBER.search(text)
+    percents = number[0] if number and 0 < float(number[0]) < 100 else "5"
+    if text not in (written := f"slower={percents}%", f"{percents}%"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no limit; write {written}")
+    return float(percents) / 100
 
 
 #: Files that a report may have besides, with the same content as its CSV tables and PNG plots, for other tools.

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from suite.catalog.devices import gpu_peak
+
 HIGHER, LOWER = "higher", "lower"
 
 
@@ -97,6 +99,15 @@ def fragmentation(record: Any) -> float | None:
     return reserved / used if reserved and used else None
 
 
+def datasheet_utilisation(record: Any) -> float | None:
+    """Returns the model's FLOP/s relative to what NVIDIA's data sheet says of these GPUs; None if it says nothing."""
+    gpus = within(record.environment, "machine", "gpus")
+    peak = gpu_peak(str(gpus[0]), record.cell.precision) if isinstance(gpus, list) and gpus else None
+    flops, rate = number(record.workload.get("training_flops_per_sample")), record.samples_per_s
+    trained_there = record.settings.get("device") != "cpu"
+    return flops * rate / (peak * record.cell.devices) if peak and flops and rate and trained_there else None
+
+
 def _activations_kept(record: Any) -> float | None:
     recomputed = record.identity.recomputed if record.identity else None
     return recomputed.kept_bytes / recomputed.usual_bytes if recomputed and recomputed.usual_bytes else None
@@ -148,6 +159,10 @@ _DECLARED = (
     Metric(
         "model_flops_utilisation", "share", "the model's FLOP/s relative to a large matrix product in the same "
         "precision (the best that any framework measured on the device)", label="MFU %", per=0.01, better=HIGHER,
+    ),
+    Metric(
+        "datasheet_flops_utilisation", "share", "the model's FLOP/s relative to the dense peak of the GPU's data sheet "
+        "in the same precision", read=datasheet_utilisation, label="MFU % of data sheet", per=0.01, better=HIGHER,
     ),
     Metric(
         "gpu_utilisation_percent", "%", "share of the time in which any kernel ran",

@@ -244,6 +244,11 @@ class Variants(Setting):
         return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", value)]
 
 
+def parts_of_variant(value: str) -> dict[str, str]:
+    """The values by name of which a variant consists, as ``OMP_NUM_THREADS=1+num-workers=0``."""
+    return {name: text for part in value.split("+") if part for name, _, text in [part.partition("=")]}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Releases(Setting):
     """The setting whose value is a version of the framework; empty for the environment that is installed.

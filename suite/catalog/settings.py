@@ -28,6 +28,8 @@ TUNINGS = ("default", "memory", "arenas", "denormals", "tcmalloc", "recommended"
 INTERFACES = ("native", "keras", "keras-fit", "nnx", "lightning")
 #: The memory layouts of images, the usual one first.
 LAYOUTS = ("channels-last", "channels-first")
+#: How samples are stored, the usual one first (`workloads.data.formats`).
+FORMATS = ("memmap", "files", "shards")
 #: Where the cores of a CPU lie that a launch may use (`suite.session.launches.ranks`).
 COMPACT, SPREAD = BINDINGS = ("compact", "spread")
 #: The kernels of each workload that has a choice, besides ``auto``, the framework's own.
@@ -175,6 +177,19 @@ _ALL = (
         name="layout", default=LAYOUTS[0], choices=LAYOUTS, is_later=True, title="memory layout", words="{}",
         help=f"of images in memory, {_some(LAYOUTS)}; unsupported where the framework chooses (default: {LAYOUTS[0]})",
         meaning="layout of images in memory", subject="{} memory",
+    ),
+    Setting(
+        name="format", default=FORMATS[0], choices=FORMATS, is_later=True, title="storage format", short="{}",
+        help="in which the training samples are stored, one or more of: memmap (mapped arrays), files (one for each "
+        "sample, a PNG if it is an image), shards (TFRecord in TensorFlow, a tar read by webdataset in PyTorch, "
+        "ArrayRecord in JAX); all deliver the same batches, and decoding is part of loading (default: memmap)",
+        meaning="format in which the training samples were stored", subject="the format {}",
+    ),
+    Setting(
+        name="pages", default="warm", choices=("warm", "cold"), is_later=True, is_choice=False, left_open="warm",
+        help="of the training samples' files in the system's page cache: warm leaves them as they are, cold drops them "
+        "before each phase that loads (default: warm)", title="page cache", words="{} pages", subject="{} pages",
+        meaning="whether the files of the training samples were dropped from the page cache: `cold`, or `warm`",
     ),
     Releases(
         name="release", pattern=VERSION, is_of_framework=True, is_later=True, starts_at_default=False, left_open="",

@@ -1,8 +1,9 @@
-"""What an error says about a name that does not exist: the nearest name, and all names."""
+"""What an error says about a name, an option or a word that does not exist: what was probably meant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from framework_training_suite import PROGRAM
 
@@ -57,6 +58,36 @@ def unknown_option(arguments: Sequence[str], strange: Iterable[str], names: Iter
         meant = f"did you mean {words}?" if flag in known or prog == home else f"use `{home} {words}`"
         return f"unknown option {option}; {meant}"
     return ""
+
+
+def stray_word(words: Sequence[str], strange: Iterable[str], names: Iterable[str]) -> str:
+    """What to write for the first word among ``strange`` that stands alone: ``cnn`` is ``--workload cifar100_cnn``.
+
+    Empty without one; a file's name and what may be the value of an option that is not among ``names`` are left alone.
+    """
+    axes = _axes(names)
+    for word in strange:
+        earlier, before = ["", "", *words[: words.index(word)]][-2:]
+        if word[:1] in ("-", "@") or (before.startswith("-") and "=" not in before) or _is_file(word):
+            continue
+        near = {axis: word if word in choices else nearest(word, choices) for axis, choices in axes.items()}
+        axis = min(filter(near.get, near), key=lambda each: near[each] != word, default="")
+        if not axis:
+            return f"{word!r} is no option, and no file of that name is here"
+        values = f"{before},{near[axis]}" if earlier == f"--{axis}" else near[axis]
+        return f"{word!r} is no option; write --{axis} {values}"
+    return ""
+
+
+def _axes(names: Iterable[str]) -> dict[str, Iterable[str]]:
+    """Those of the settings whose values are words of their own, and that a command has an option for."""
+    from suite.catalog.settings import SETTINGS  # here, as it needs this module
+
+    return {name: SETTINGS[name].choices for name in ("workload", "framework", "precision") if f"--{name}" in names}
+
+
+def _is_file(word: str) -> bool:
+    return Path(word.partition("::")[0]).exists()
 
 
 def unknown(what: str, value: object, choices: Iterable[str], also: str = "") -> str:

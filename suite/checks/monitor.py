@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from framework_training_suite import CommandError
-from suite.analysis.statistics.inference import LEAST, Paired, run_t_test
+from suite.analysis.statistics.inference import BLOCKS_LEAST, Paired, run_t_test
 from suite.monitor.gpu import Gpu, NvmlError, open_nvml
 from suite.monitor.sampler import Idle, Monitor, idle
 from suite.plan.cell import FRAMEWORKS, Cell
@@ -97,12 +97,12 @@ class Turns:
     "suite.checks monitor", __doc__, EXPLANATION,
     WORKLOAD, FRAMEWORK, SIZE, DEVICE, MIN_WINDOW.but(default=5.0, help="default: 5 s"),
     option("--batch", type=int, default=32, help="default: 32"),
-    option("--rounds", type=int, default=10, help=f"of four windows (default: 10, at least {LEAST})"),
+    option("--rounds", type=int, default=10, help=f"of four windows (default: 10, at least {BLOCKS_LEAST})"),
 )  # fmt: skip
 def main(options: argparse.Namespace) -> int:
     """Measure the selected workloads and frameworks, each in its own process, and print a line for each."""
-    if options.rounds < LEAST:
-        raise CommandError(f"--rounds {options.rounds} is too few for an interval; at least {LEAST}")
+    if options.rounds < BLOCKS_LEAST:
+        raise CommandError(f"--rounds {options.rounds} is too few for an interval; at least {BLOCKS_LEAST}")
     print(f"{'workload':18}{'framework':12}{'with/without':>12}  {'95 % interval':15}{'n':>3}{'own CPU':>9}")
     failed = False
     with ExitStack() as stack:

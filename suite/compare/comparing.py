@@ -214,7 +214,8 @@ def _axis(options: Namespace, launches: Sequence[Launch]) -> tuple[str, str | No
         runs.setdefault(launch.record.cell, set()).add(launch.run)
     between = options.by == "run" or (not options.by and max(map(len, runs.values())) > 1)
     if not between:
-        by = options.by or "framework"
+        scripts = all(launch.record.cell.is_of_script for launch in launches)
+        by = options.by or ("variant" if scripts else "framework")
         return by, options.baseline or (FRAMEWORKS[0] if by == "framework" else None)
     if not options.across_machines:
         check_machines(launches)
@@ -231,6 +232,9 @@ def _check_base(groups: Sequence[Group], by: str, baseline: str | None) -> None:
     if wanted and not any(base(AXES[by], each.rows, baseline).holds(row) for each in groups for row in each.rows):
         values = dict.fromkeys(map(AXES[by].value, rows))
         raise LoadError(f"no cell has {by} {baseline!r} (--baseline); there are: {', '.join(values)}")
+    if by not in AXES and not any(AXES[by].is_default(row) for row in rows):
+        variants = dict.fromkeys(AXES["variant"].value(row) for row in rows)
+        raise LoadError(f"no variant says {by}: --by takes a name of these: {', '.join(variants)}")
     if by == "run" and len(named := {row.run for row in rows}) == 1:
         raise LoadError(f"all launches are of one run, {min(named)}: --by run compares several, so name another")
     if by == "machine" and len(machines := {row.machine for row in rows}) == 1:

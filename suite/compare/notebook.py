@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.analysis.records.load import find, find_saved
 from suite.analysis.records.load import load as load_files
-from suite.analysis.rows.axes import AXES
+from suite.analysis.rows.axes import AXES, is_axis
 from suite.catalog.suggest import unknown
 from suite.compare.comparing import group_launches, make
 from suite.plan.cell import FRAMEWORKS
@@ -147,9 +147,10 @@ def load(
     and `ValueError` for an axis or a framework that there is not.
     """
     by = by or ("machine" if across_machines else "framework" if baseline else "")
-    for what, name, known in (("axis", by, AXES), ("framework", by == "framework" and baseline, FRAMEWORKS)):
-        if name and name not in known:
-            raise ValueError(unknown(what, name, known))
+    if by and not is_axis(by):
+        raise ValueError(unknown("axis", by, AXES))
+    if by == "framework" and baseline and baseline not in FRAMEWORKS:
+        raise ValueError(unknown("framework", baseline, FRAMEWORKS))
     paths, notes = find([str(name) for name in names], Path(storage))
     loaded = load_files(paths)
     options = Namespace(

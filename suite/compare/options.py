@@ -18,7 +18,7 @@ from suite.analysis.options import (
     STYLE,
     threshold,
 )
-from suite.analysis.rows.axes import AXES, BETWEEN_RUNS
+from suite.analysis.rows.axes import AXES, BETWEEN_RUNS, OF_VARIANTS, is_axis
 from suite.catalog.suggest import unknown
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.command.common import OWN, PUBLISHED, add, command_parser, one_of
@@ -67,11 +67,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = command_parser("suite.compare", DESCRIPTION, EXAMPLES)
     add(parser.add_argument, RUNS)
     parser.add_argument(
-        "--by", type=one_of("axis", sorted(AXES)), metavar="AXIS",
+        "--by", type=_axis, metavar="AXIS",
         help="what to form ratios along, all other settings being equal: framework (default), run (default where "
         "several runs have a cell in common), or within each framework "
-        f"{', '.join(name for name in AXES if name not in ('framework', *BETWEEN_RUNS))}; or machine. accumulate is at "
-        "the same effective batch, devices with the same batch on each",
+        f"{', '.join(name for name in AXES if name not in ('framework', *BETWEEN_RUNS))}; or machine; of a script "
+        f"also {OF_VARIANTS}. accumulate is at the same effective batch, devices with the same batch on each",
     )  # fmt: skip
     parser.add_argument(
         "--baseline", metavar="VALUE",
@@ -137,6 +137,10 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
         "default: all but pdf with --output, otherwise none, because results/ and sites are kept in git",
     )  # fmt: skip
     add(parser.add_argument, STYLE)
+
+
+def _axis(text: str) -> str:
+    return text if is_axis(text) else one_of("axis", sorted(AXES))(text)
 
 
 def _extras(text: str) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ SLOW = {"pcie_tx_bytes_per_s": "gpm_pcie_tx_mib_per_s", "pcie_rx_bytes_per_s": "
 #: Between two of GPM's samples, at least: its counters are refreshed every 100 ms.
 GPM_APART_S = 0.1
 #: A reading may fail this often in a row before it is given up, since a driver may just be busy.
-TIMES = 3
+REFUSALS_MOST = 3
 
 #: Readings that only ever grow, and what their growth per second is called.
 COUNTERS = {"energy_j": "power_from_energy_w"}
@@ -107,12 +107,12 @@ class Gpu:
         return self.ask(call, *arguments)
 
     def read(self) -> dict[str, float]:
-        """All current readings of the device; one that fails `TIMES` in a row is not requested again."""
+        """All current readings of the device; one that fails `REFUSALS_MOST` in a row is not requested again."""
         values = self._read_gpm()
         for name, reading in READINGS.items():
             if self._gpm and name in SLOW and SLOW[name] not in self.absent:
                 self.absent[name] = f"{SLOW[name]} is read in its place, which takes less time"
-            elif self._refused[name] < TIMES:
+            elif self._refused[name] < REFUSALS_MOST:
                 try:
                     values[name] = _finite(reading(self))
                     self._refused[name] = 0
@@ -167,7 +167,7 @@ class Gpu:
         except Exception as error:
             self.absent["gpm"] = _message(error)
             self._refused["gpm"] += 1
-            if self._refused["gpm"] == TIMES:
+            if self._refused["gpm"] == REFUSALS_MOST:
                 self.close()
             return {}
         self._gpm, self._gpm_s, self._refused["gpm"] = [now, before], now_s, 0

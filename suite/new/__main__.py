@@ -26,7 +26,7 @@ exit status: 0; 1 if the folder cannot be written; 2 for wrong usage
 
 @command(
     "suite.new", __doc__, EPILOG,
-    option("what", choices=("workload",), help="what to write"),
+    option("what", choices=("workload",), metavar="workload", help="what to write"),
     option("name", metavar="NAME", help="small letters, digits and underscores"),
     FRAMEWORK,
     option("--into", type=Path, default=Path(), metavar="DIR", help="default: this folder"),

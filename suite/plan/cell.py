@@ -78,6 +78,8 @@ if TYPE_CHECKING:  # for type checkers; what a setting is, and its default, is i
         cores: int = 0
         bind: str = ""
         layout: str = ""
+        format: str = ""
+        pages: str = ""
         release: str = ""
         variant: str = ""
 

@@ -29,13 +29,13 @@ exit status: 0; 2 for wrong usage, or where the run has no such plot; 130 if int
     RUNS.but(nargs=None),
     option("kind", metavar="KIND", nargs="?", help="the plot; without it, those that there are of this run"),
     option("--output", type=Path, metavar="FILE",
-           help="where to draw it, in place of what is there (default: KIND.png)"),
+           help="where to draw it; a file that is no plot of the suite's stays as it is (default: KIND.png)"),
     STYLE, STORAGE_FOLDER,
 )  # fmt: skip
 def main(options: argparse.Namespace) -> int:
     """Draw the plot, or list the plots."""
     from suite.compare.notebook import load
-    from suite.report.plots import SUFFIXES, save
+    from suite.report.plots import SUFFIXES, is_drawn, save
 
     place: Path = options.output or Path(f"{options.kind}.png")
     if place.suffix not in SUFFIXES:
@@ -48,8 +48,10 @@ def main(options: argparse.Namespace) -> int:
     if options.kind not in kinds:
         raise CommandError(unknown("plot", options.kind, kinds))
     chosen = [(name, chart) for kind, name, chart in drawn if kind.name == options.kind]
-    for name, chart in chosen:
-        file = place if len(chosen) == 1 else place.with_stem(f"{place.stem}-{name}")
+    files = [place if len(chosen) == 1 else place.with_stem(f"{place.stem}-{name}") for name, _ in chosen]
+    if other := next((file for file in files if file.exists() and not is_drawn(file)), None):
+        raise CommandError(f"{other} is no plot of the suite's, and stays as it is; choose another name")
+    for file, (_, chart) in zip(files, chosen, strict=True):
         save(chart, file, options.style)
         print(file)
     return 0

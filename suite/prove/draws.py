@@ -142,7 +142,7 @@ class Compared:
             ways = ("draws the same in several passes" if each else "draws anew in every pass" for each in again)
             return Change("shared draws", *ways)
         if not (one.spread and other.spread):
-            return self._compare_spreads() if one.spread or other.spread else None
+            return (self._compare_masks() or self._compare_spreads()) if one.spread or other.spread else None
         likeness, value = self._compare_likeness() or (None, 0.0)
         if value > EQUAL:
             return likeness

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ ORDERS: dict[int, list[tuple[int, ...]]] = {
     4: [(0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 1, 3)],
     3: [(0, 1, 2), (0, 2, 1), (1, 0, 2)],
 }
+
+
+#: How many rows and columns more a picture may have on one side, which the other has cut off.
+EDGE = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +108,8 @@ def _norm(array: Array) -> float:
 def align(one: Array, other: Array) -> tuple[Array, Array] | None:
     """Both arrays in a common shape; None if there is none.
 
-    Axes may stand in another order (`ORDERS`) if that brings them much nearer, several may be one, and a recurrent
-    layer returns all of its states or the last one.
+    Axes may stand in another order (`ORDERS`) if that brings them much nearer, several may be one, a recurrent layer
+    returns all of its states or the last one, and a side may have an edge that the other has cut off.
     """
     best, nearest = None, np.inf
     for a, b in _last_states(one, other):
@@ -115,7 +120,21 @@ def align(one: Array, other: Array) -> tuple[Array, Array] | None:
         if best is None and a.size == b.size and len(a) == len(b):
             shape = min(a.shape, b.shape, key=len)
             best = a.reshape(shape), b.reshape(shape)
-    return best
+    return best or next(_without_edges(one, other), None)
+
+
+def _without_edges(one: Array, other: Array) -> Iterator[tuple[Array, Array]]:
+    """The pictures (b, h, w, c) of the smaller side, which the larger one has too within an edge."""
+    for order in ORDERS[4] if one.ndim == other.ndim == 4 else ():
+        sides = one, other.transpose(order)
+        high, wide = (min(side.shape[axis] for side in sides) for axis in (1, 2))
+        for top, left in product(range(EDGE + 1), repeat=2):
+            a, b = (
+                side[:, top * (len(side[0]) > high) :, left * (side.shape[2] > wide) :][:, :high, :wide]
+                for side in sides
+            )
+            if distance(a, b) <= TOLERANCE:
+                yield a, b
 
 
 def same(pair: tuple[Array, Array] | None, tolerance: float = TOLERANCE) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from framework_training_suite import CommandError
+from suite.catalog.suggest import nearest, unknown
 from suite.plan.cell import WORKLOADS
 from suite.prove.numbers import Given, Numbers
 from suite.session.launches.launch import LaunchError, ask
@@ -43,6 +44,8 @@ def workload_at(place: str) -> str:
                 "or call this from another folder for the suite's own"
             )
         return place
+    if nearest(place, WORKLOADS) and not Path(place).expanduser().exists() and place not in registry.installed():
+        raise GivenError(unknown("workload", place, WORKLOADS, "the folder of your own"))
     found = registry.register(place)
     if len(found) > 1:
         raise GivenError(f"{place} holds {len(found)} workloads; name the folder of one of them")

@@ -13,7 +13,7 @@ from suite.prove.numbers import distance
 from workloads.data.dataset import Array
 
 #: How near a formula must come to the numbers that it explains: so near, and to this share of what is to be explained.
-EXPLAINED, SHARE, LEAST = 1e-7, 1e-2, 1e-12
+EXPLAINED, SHARE, EXACT = 1e-7, 1e-2, 1e-12
 #: Settings of a formula that are tried at most.
 TRIED = 10_000
 
@@ -85,7 +85,7 @@ def _change(ways: dict[str, dict[str, Any]], setting: tuple[str, ...], what: str
 
 def closeness(one: Array, other: Array) -> float:
     """How near a hypothesis must come to one of these numbers to explain it."""
-    return float(np.clip(SHARE * distance(one, other), LEAST, EXPLAINED))
+    return float(np.clip(SHARE * distance(one, other), EXACT, EXPLAINED))
 
 
 def _nearest_first(ways: dict[str, dict[str, Any]], most: int) -> Iterator[tuple[str, ...]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from suite.catalog.metrics import number, within
+from suite.record.once import once
 from suite.record.record import Record
 from suite.record.text import clean
 
@@ -53,6 +54,7 @@ def has_readings(record: Record) -> bool:
     return isinstance(within(record.metrics, "host", "disturbance"), dict)
 
 
+@once
 def find_disturbances(record: Record) -> tuple[str, ...]:
     """What disturbed the launch, in short words with numbers, the largest first; empty if nothing did.
 

@@ -111,7 +111,7 @@ class Phase:
         return [w.seconds / w.steps for w in self.windows]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Record:
     """What one launch found.
 
@@ -184,6 +184,11 @@ class Record:
     def effective_batch(self) -> int:
         """Samples per update: the cell's, or for a cell with batch `AUTO`, the largest that fits."""
         return self.cell.effective_batch or self.settings.get("effective_batch", 0)
+
+    @property
+    def unit(self) -> str:
+        """What its throughput counts: ``samples``, or ``steps`` of a script in which no batch was seen."""
+        return "steps" if self.settings.get("unit") == "steps" else "samples"
 
     @property
     def samples_per_s(self) -> float | None:

@@ -34,29 +34,15 @@ def check(words: list[str]) -> int:
     if problem := lack(("pytest", *MEASURING)):
         raise CommandError(problem)
     from suite.plan.command.options import SHORT, chosen_matrix, grouped
+    from suite.session.engines import options as engines
 
     if asked := {"-h", "--help", "--help-all"} & {*words}:
         _help(None if "--help-all" in asked else SHORT)
-    parser = _parser(grouped())
-    options, others = parser.parse_known_args(words)  # the others are of pytest, or of other rooms
-    if option := meant(words, others):
-        raise CommandError(f"{option[0]!r} is no option; write {option[1]}")
+    parser = _parser(grouped(*engines()))
+    options, _ = parser.parse_known_args(words)  # the others are of pytest, or of other rooms
     if not (options.release or options.workloads or options.resume):  # which the session looks for
         chosen_matrix(_as_config(options))
     return 0
-
-
-def meant(words: Sequence[str], others: Sequence[str]) -> tuple[str, str] | None:
-    """A value of a setting that stands alone or after another value, and how it is written; None without one."""
-    from suite.catalog.settings import SETTINGS
-
-    for other in others:
-        before = words[words.index(other) - 1] if words.index(other) else ""
-        earlier = words[words.index(other) - 2] if words.index(other) > 1 else ""
-        for axis in ("workload", "framework", "precision"):
-            if other in SETTINGS[axis].choices and (not before.startswith("-") or "=" in before):
-                return other, f"--{axis} {before},{other}" if earlier == f"--{axis}" else f"--{axis} {other}"
-    return None
 
 
 def measure(words: Sequence[str]) -> int:

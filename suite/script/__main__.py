@@ -32,6 +32,13 @@ exit status: 0; 1 if no launch ended well; 2 for wrong usage; 130 if interrupted
 """
 
 
+def run_name(text: str) -> str:
+    """The id of a run; a word after ``--resume`` that is the script is refused."""
+    if text.endswith(".py") or "/" in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no run; write --resume -- {text}")
+    return text
+
+
 @command(
     "suite.script", __doc__, EPILOG,
     option("command", nargs=argparse.REMAINDER, metavar="SCRIPT ...", help="a script or a command, with its arguments"),
@@ -43,6 +50,7 @@ exit status: 0; 1 if no launch ended well; 2 for wrong usage; 130 if interrupted
     option("--vs", action="append", default=[], metavar="COMMAND", help="another command"),
     "how it is measured",
     option("--pattern", metavar="REGEX", help="of a line that is printed after a step; a group is its number"),
+    option("--loss", metavar="REGEX", help="of a line with a loss, which its group is; shown side by side"),
     option("--to-the-end", action="store_true", help="let the script end by itself"),
     option("--in-copy", action="store_true", help="run each launch in a copy of the current folder"),
     option("--framework", type=one_of("framework", FRAMEWORKS), metavar="NAME", help="where none is seen in it"),
@@ -52,7 +60,7 @@ exit status: 0; 1 if no launch ended well; 2 for wrong usage; 130 if interrupted
     option("--windows", type=int, default=5, metavar="N", help="that count of a launch (default: 5)"),
     option("--max-warmup", type=duration, default=20.0, metavar="TIME", help="until windows agree (default: 20s)"),
     common.MAX_TIME.but(default=900.0, help="how long a launch may take (default: 15min)"),
-    common.WAIT_IDLE, common.SEED, common.RESUME,
+    common.WAIT_IDLE, common.SEED, common.RESUME.but(type=run_name),
     "output",
     option("--verbose", action="store_true", help="show what the script prints, and all columns"),
     STORAGE_FOLDER, common.JOURNAL_FOLDER,

@@ -7,6 +7,7 @@ Where it sees none, lines that match a pattern are the steps, and where there ar
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import selectors
@@ -42,15 +43,18 @@ ENDING_S = 5.0
 WHOLE_LEAST_S = 1.0
 #: Characters of an unfinished line that are kept.
 LINE_MOST = 1 << 16
+#: Losses that are kept, the first that are printed.
+LOSSES_MOST = 100
 #: Bytes and files that a folder has at most of which each launch gets a copy.
 COPY_MOST, COPY_FILES = 1 << 30, 100_000
 
 
 @dataclass(frozen=True)
 class Watching:
-    """How a script is watched: a pattern for the lines it prints, whether it runs to its end, where its output goes."""
+    """How a script is watched: patterns for the lines it prints, whether it runs to its end, where its output goes."""
 
     pattern: re.Pattern[str] | None = None
+    loss: re.Pattern[str] | None = None
     to_the_end: bool = False
     echo: IO[str] | None = None
     in_copy: bool = False
@@ -180,6 +184,7 @@ class Ears:
     watching: Watching
     tick: Callable[[], None]
     _rests: dict[int, bytes] = field(default_factory=dict)
+    _ranks: dict[int, int] = field(default_factory=dict)  # by socket
     _main: int = -1  # the socket of the process whose steps count: the first one of rank 0
     _matched: tuple[int, float] | None = None  # the step that a line named last, and when
 
@@ -227,6 +232,7 @@ class Ears:
         for line in lines:
             if key.data == "line":
                 self._match(line.decode(errors="replace"))
+                self._take_loss(line.decode(errors="replace"))
             else:
                 self._take(key.fileobj, line)
         return bool(received)
@@ -236,10 +242,20 @@ class Ears:
             message = parse_json(line)
             if not isinstance(message, dict):
                 return
-            if "hello" in message and self._main < 0 and not message.get("rank"):
-                self._main = pipe.fileno()
-            if pipe.fileno() == self._main:
+            if "hello" in message:
+                self._ranks[pipe.fileno()] = int(message.get("rank", 0))
+                self._main = pipe.fileno() if self._main < 0 and not message.get("rank") else self._main
+            if "window" in message and self._ranks.get(pipe.fileno()) is not None:
+                self.seen.take_rank(self._ranks[pipe.fileno()], message)
+            if pipe.fileno() == self._main or ("packages" in message and self._main < 0):
                 self.seen.take(message, lambda phase: pipe.send(f"{phase}\n".encode()))
+
+    def _take_loss(self, line: str) -> None:
+        match = self.watching.loss.search(line) if self.watching.loss else None
+        if match and len(self.seen.losses) < LOSSES_MOST:
+            with contextlib.suppress(ValueError, TypeError):
+                value = float(match[1])
+                self.seen.losses.append(value if math.isfinite(value) else None)
 
     def _match(self, line: str) -> None:
         """A line with the number of a step: together with the one before, a window."""

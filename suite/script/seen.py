@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from suite import watch
@@ -20,6 +23,9 @@ from suite.script.variants import Variant
 AGREE = 0.05
 #: A window begins a new burst if it does not follow the one before within so many seconds.
 GAP_S = 0.1
+
+#: Windows in each of which memory grows before that is told.
+GROWS_LEAST = 3
 
 #: More than a launch can take, in seconds, and than train at once.
 LONGEST_S, MOST_RANKS = 1e7, 1 << 20
@@ -73,13 +79,45 @@ def read_hello(message: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("no number of ranks")
     return {
         "world": world, "source": clean(message.get("source", ""), 40), "device": _device(message),
-        "packages": {clean(name, 40): clean(version, 80) for name, version in dict(message["packages"]).items()},
+        "packages": _packages(message),
         "python": clean(message.get("python", ""), 40), "at": float(message["at"]), "loader": bool(message["loader"]),
+        "backend": clean(message.get("backend", ""), 40),
+        "threads": int(message.get("threads") or 0), "workers": int(-1 if (n := message.get("workers")) is None else n),
     }  # fmt: skip
+
+
+def _packages(message: Mapping[str, Any]) -> dict[str, str]:
+    return {clean(name, 40): clean(version, 80) for name, version in dict(message["packages"]).items()}
 
 
 def _device(message: Mapping[str, Any]) -> str:
     return "cuda" if message.get("device") == "cuda" else "cpu"
+
+
+@dataclass
+class Watched:
+    """What the windows of one phase say beside their time."""
+
+    seconds: list[float] = field(default_factory=list)
+    ran_s: float = 0.0
+    held: list[int] = field(default_factory=list)
+    looks: int = 0
+    lines: Counter[str] = field(default_factory=Counter)
+
+    def add(self, message: Mapping[str, Any], seconds: float) -> None:
+        self.seconds.append(seconds)
+        self.ran_s += float(message.get("ran", seconds))
+        self.held.append(int(message.get("held", 0)))
+        self.looks += int(message.get("looks", 0))
+        self.lines.update({clean(line, 80): int(count) for line, count in dict(message.get("lines", {})).items()})
+
+    @property
+    def waits(self) -> float:
+        """The least share of the time in which nothing of the process ran, nor wanted a core."""
+        return max(0.0, 1 - self.ran_s / sum(self.seconds)) if self.seconds else 0.0
+
+    def share_of_lines(self) -> dict[str, float]:
+        return {line: count / self.looks for line, count in self.lines.most_common(3)} if self.looks else {}
 
 
 @dataclass
@@ -97,6 +135,10 @@ class Seen:
     rss: int = 0
     pauses: tuple[int, float] = (0, 0.0)
     is_enough: bool = False
+    losses: list[float | None] = field(default_factory=list)  # as they were printed; None is no finite number
+    weights: float | None = None  # their norm, after as many steps in each launch
+    watched: dict[str, Watched] = field(default_factory=dict)  # by phase, in its timed windows
+    ranks: dict[int, list[float]] = field(default_factory=dict)  # of each, seconds of a step beside the backward pass
 
     def take(self, message: Mapping[str, Any], ask: Callable[[str], None]) -> None:
         """Take one message of the observer in; ``ask`` sends it to the next phase.
@@ -107,7 +149,9 @@ class Seen:
             hello = read_hello(message)
             if not 0 <= hello["at"] - self.spawned_s < LONGEST_S:
                 raise ValueError("no time of this launch")
-            self.hello = self.hello or hello
+            self.hello = self.hello if "at" in self.hello else hello
+        elif "packages" in message:
+            self.hello.setdefault("packages", {}).update(_packages(message))
         elif isinstance(window := message.get("window"), list):
             steps, begin_s, end_s, samples = int(window[0]), *map(float, window[1:3]), int(window[3])
             pauses, paused_s = message.get("pauses", self.pauses)
@@ -115,10 +159,12 @@ class Seen:
             if steps < 1 or samples < 0 or not 0 <= begin_s - self.spawned_s < end_s - self.spawned_s < LONGEST_S:
                 raise ValueError("no window")
             self.rss, self.hello["device"] = max(self.rss, rss), device
-            if message.get("phase") == self.phase:
-                if self.phase == TRAIN:
+            if (phase := message.get("phase")) == self.phase:
+                if phase == TRAIN:
                     self.pauses = (int(pauses), float(paused_s))
                 self.add(steps, begin_s, end_s, samples, ask)
+                if self.series[phase].windows:
+                    self.watched.setdefault(phase, Watched()).add(message, end_s - begin_s)
 
     def add(self, steps: int, begin_s: float, end_s: float, samples: int, ask: Callable[[str], None]) -> None:
         series = self.series.setdefault(self.phase, Series(self.plan))
@@ -126,7 +172,8 @@ class Seen:
         if self.phase == TRAIN:
             self.samples, self.steps = self.samples + samples, self.steps + steps
         rate = (samples or steps) / (end_s - begin_s)
-        self.progress({"progress": self.phase, "samples_per_s": rate})
+        unit = "samples" if samples else "steps"
+        self.progress({"progress": self.phase, "samples_per_s": rate, "unit": unit})
         if series.is_done():
             following = NEXT.get(self.phase)
             if following in self.plan.phases and self.hello.get("loader"):
@@ -142,6 +189,31 @@ class Seen:
         ranks = int(self.hello.get("world", 1))
         return ranks * round(self.samples / self.steps) if self.steps else 0
 
+    def take_rank(self, rank: int, message: Mapping[str, Any]) -> None:
+        """Take a window of one of several ranks in. Raises as `take` does."""
+        steps, begin_s, end_s, _ = map(float, message["window"])
+        if message.get("phase") == TRAIN and 0 <= rank < MOST_RANKS and steps >= 1:
+            own_s = (end_s - begin_s - float(message.get("backward", 0.0))) / steps
+            self.ranks.setdefault(rank, []).append(max(0.0, own_s))
+
+    def _watched(self) -> dict[str, Any]:
+        """What tells causes: of the steps without loading where those were seen."""
+        phase = watch.COMPUTE if self.hello.get("loader") else TRAIN
+        seen = self.watched.get(phase, Watched())
+        own = {rank: median(times) for rank, times in sorted(self.ranks.items())}
+        return {
+            **{name: self.hello[name] for name in ("threads", "workers") if name in self.hello},
+            "waits": seen.waits, "lines": seen.share_of_lines(), "grows_bytes_per_s": self._growth(),
+            "ranks_own_s": [own[rank] for rank in own] if len(own) > 1 else [],
+        }  # fmt: skip
+
+    def _growth(self) -> float:
+        """Bytes per second by which memory grew, from window to window of all; 0 where it did not grow in one."""
+        train = self.watched.get(TRAIN, Watched())
+        if len(train.held) < GROWS_LEAST or any(after <= before for before, after in pairwise(train.held)):
+            return 0.0
+        return (train.held[-1] - train.held[0]) / sum(train.seconds[1:])
+
     def take_whole_run(self, took_s: float) -> None:
         """Take the whole run as one step: nothing else was seen of it."""
         self.hello.setdefault("source", "whole run")
@@ -154,9 +226,10 @@ class Seen:
         settings = {
             "device": hello.get("device", "cpu"), "effective_batch": self.batch or 1,
             "unit": "samples" if self.batch else "steps", "seen_by": str(hello.get("source", "")),
-            "ranks": int(hello.get("world", 1)), "pauses": self.pauses[0], "paused_s": self.pauses[1],
-            "command": variant.public(),
-        }  # fmt: skip
+            "backend": hello.get("backend", ""), "ranks": int(hello.get("world", 1)),
+            "pauses": self.pauses[0], "paused_s": self.pauses[1],
+            "command": variant.public(), "watched": self._watched(),
+        } | {name: value for name in ("losses", "weights") if (value := getattr(self, name))}  # fmt: skip
         environment = {
             "machine": machine(), "python": str(hello.get("python", "")) or sys.version.split()[0],
             "packages": hello.get("packages", {}),

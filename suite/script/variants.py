@@ -3,55 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shlex
 import shutil
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from pathlib import Path
 
 from framework_training_suite import CommandError
+from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.settings import SCRIPT
 from suite.catalog.suggest import unknown
-from suite.plan.settings.tunings import ARENAS, HUGE_PAGES, KEPT_MEMORY, ONE_ARENA, TCMALLOC
-from suite.record.parts.environment import PRIVATE, redact
+from suite.plan.settings.switches import list_switches
+from suite.record.parts.environment import own_cores, redact
+from suite.record.parts.words import HIDDEN, asks, hide, hide_word, is_private
 
 #: Stands in an argument for the number of the launch.
 LAUNCH = "{launch}"
 AS_IT_IS = ""
-#: Stands for a value that may be a secret.
-HIDDEN = "<set>"
-#: Of a name, what makes its value none: tokenizers, and numbers of tokens.
-_NO_SECRET = re.compile(r"TOKENIZ|MAX_\w*TOKENS|NUM_\w*TOKENS")
-#: A user and a password in an address, and a value inside a word, as of `sh -c 'TOKEN=... python train.py'`.
-_LOGIN = re.compile(r"(?<=://)[^/\s@]*@")
-_INSIDE = re.compile(r"(?<![\w-])(-[\w-]+(?==|\s)|\w+(?==))(=|\s+)(?!-)(\"[^\"]*\"|'[^']*'|\S+)")
 #: Letters of a variant's name that are shown of one argument or variable.
 LABEL_MOST = 40
-
-#: What may make a training faster without a change of its code, by the name that ``--try`` takes: environment
-#: variables, and what must be known of them.
-SWITCHES: dict[str, dict[str, str]] = {
-    "kept-memory": KEPT_MEMORY,
-    "one-arena": {ARENAS: ONE_ARENA},
-    "tcmalloc": {"LD_PRELOAD": TCMALLOC},
-    "hugepages": HUGE_PAGES,
-    "passive-threads": {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"},
-    "one-thread": {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-    "xla-clusters": {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"},
-    "expandable-segments": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
-    "tf32": {"NVIDIA_TF32_OVERRIDE": "1"},
-}
-#: Those that only some trainings can feel: on a GPU, and in TensorFlow.
-ON_GPU = ("expandable-segments", "tf32")
-OF_FRAMEWORK = {"xla-clusters": "tensorflow", "expandable-segments": "pytorch"}
-#: The framework of a script by the packages that it has imported; the first that is there counts, as Keras imports
-#: others beside its backend.
-FRAMEWORK_OF = {"torch": "pytorch", "tensorflow": "tensorflow", "jax": "jax"}
-#: Changes the arithmetic, so that losses differ.
-CHANGES_NUMBERS = ("tf32",)
+#: Letters of a variant's whole name (`suite.catalog.settings`).
+NAME_MOST = 120
 
 
 class ScriptError(CommandError, ValueError):
@@ -90,7 +66,7 @@ class Variant:
         found = {value for name, value in self.environment.items() if is_private(name)}
         for before, word in pairwise(["", *self.command]):
             name, equals, value = word.partition("=")
-            found |= {value} if equals and is_private(name) else {word} if _asks(before) else set()
+            found |= {value} if equals and is_private(name) else {word} if asks(before) else set()
         return {value for value in found if len(value) > 3}
 
 
@@ -102,37 +78,6 @@ def digest_of(variants: Iterable[Variant]) -> str:
         for path in (Path(word) for word in each.command if word.endswith(".py")):
             told.update(path.read_bytes() if path.is_file() else b"")
     return told.hexdigest()[:16]
-
-
-def is_private(name: str) -> bool:
-    """Whether the value of this variable or option may be a secret or a host, so that nothing may show it."""
-    plain = f"_{re.sub(r'[^A-Za-z0-9]+', '_', name.lstrip('-'))}".upper()
-    return bool(PRIVATE.match(plain)) and not _NO_SECRET.search(plain)
-
-
-def hide(words: Sequence[str]) -> list[str]:
-    """The words of a command without values that may be secrets, and without the folders of absolute paths."""
-    return [HIDDEN if _asks(before) else _hide(word) for before, word in pairwise(["", *words])]
-
-
-def _asks(word: str) -> bool:
-    return word.startswith("-") and "=" not in word and " " not in word and is_private(word)
-
-
-def _hide(word: str) -> str:
-    name, equals, value = word.partition("=")
-    if equals and is_private(name) and " " not in name:
-        return f"{name}={HIDDEN}"
-    place = value if equals and value.startswith(("/", "~/")) else word
-    if place.startswith(("/", "~/")) and not re.search(r"\s-", place):
-        return f"{word[: len(word) - len(place)]}.../{Path(place).name}"
-    shown = _LOGIN.sub("", word)
-    return _INSIDE.sub(_hide_inside, shown) if " " in shown else shown
-
-
-def _hide_inside(match: re.Match[str]) -> str:
-    name, between, _ = match.groups()
-    return f"{name}{between}{HIDDEN}" if is_private(name) else match[0]
 
 
 def workload_of(command: Sequence[str]) -> str:
@@ -162,6 +107,10 @@ def read_variants(options: Namespace) -> list[Variant]:
             for each, (label, value) in product(variants, _labelled(name, values))
         ]
     variants += [_other(text) for text in options.vs]
+    if options.tried and len(variants) > 1:
+        raise ScriptError("--try is for the script as it is: leave out --vary, --env, --python and --vs, or --try")
+    if options.tried:
+        check_switches(options.tried)
     if len({each.name for each in variants}) < len(variants):
         raise ScriptError("two variants are the same; name each value once")
     return variants
@@ -207,23 +156,32 @@ def with_argument(command: Sequence[str], name: str, value: str) -> tuple[str, .
 def switches(asked: str, framework: str, device: str, script: Variant) -> list[Variant]:
     """The script as it is, and with each of the switches that ``--try`` asks for. Raises `ScriptError`.
 
-    ``all`` are those that this training can feel and that change no arithmetic.
+    ``all`` are those that this training can feel, whose variables are not set already, and that change no arithmetic.
     """
-    fitting = [name for name in SWITCHES if _may_help(name, framework, device)]
-    names = fitting if asked == "all" else asked.split(",")
-    if wrong := [name for name in names if name not in SWITCHES]:
-        raise ScriptError(unknown("--try", wrong[0], ("all", *SWITCHES)))
-    return [script, *(replace(script, name=name, environment=SWITCHES[name]) for name in names)]
+    known, own = list_switches(framework, len(own_cores())), {**os.environ, **script.environment}
+    names = [*known] if asked == "all" else asked.split(",")
+    if wrong := [name for name in names if name not in known]:
+        raise ScriptError(unknown("--try", wrong[0], ("all", *known)))
+    chosen = [known[name] for name in names if asked != "all" or known[name].may_help(device, own)]
+    variables = {each.name: {**script.environment, **each.variables} for each in chosen}
+    return [script, *(replace(script, name=name, environment=each) for name, each in variables.items())]
 
 
-def _may_help(name: str, framework: str, device: str) -> bool:
-    fits = OF_FRAMEWORK.get(name, framework) == framework and (device == "cuda" or name not in ON_GPU)
-    return fits and name not in CHANGES_NUMBERS and (name != "tcmalloc" or _has_library(TCMALLOC))
+def check_switches(asked: str) -> None:
+    """Raises `ScriptError` for a switch that no framework has."""
+    known = dict.fromkeys(("all", *chain(*map(list_switches, FRAMEWORKS))))
+    if wrong := [name for name in asked.split(",") if name not in known]:
+        raise ScriptError(unknown("--try", wrong[0], known))
 
 
-def _has_library(name: str) -> bool:
-    folders = ("/usr/lib", "/usr/lib64", "/lib", "/usr/local/lib")
-    return any(path for folder in folders for path in Path(folder).glob(f"**/{name}"))
+def together(variants: Sequence[Variant]) -> Variant:
+    """One variant with the variables of all, the first of those that set one otherwise; named after those it has."""
+    names, variables = [], dict[str, str]()
+    for each in variants:
+        if all(variables.get(name, value) == value for name, value in each.environment.items()):
+            names.append(each.name)
+            variables |= each.environment
+    return replace(variants[0], name="+".join(names)[:NAME_MOST].rstrip("+"), environment=variables)
 
 
 def _split(option: str, text: str) -> tuple[str, list[str]]:
@@ -250,11 +208,11 @@ def _labelled(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
 
 def _label(name: str, value: str) -> str:
     """A variant's name as ids and file names may have it; a value that is cut or changed gets a digest."""
-    text = f"{name.lstrip('-')}={value}"
-    plain = re.sub(r"[^A-Za-z0-9_.,:=@%-]+", "_", f"{name.lstrip('-')}={redact(_hide(value))}")
-    if plain == text and len(plain) <= LABEL_MOST:
-        return plain
-    return f"{plain[-30:].lstrip('_-.')}~{hashlib.sha256(value.encode()).hexdigest()[:6]}"
+    given = name.lstrip("-"), value
+    name, shown = (re.sub(r"[^A-Za-z0-9_.,:=@%-]+", "_", text) for text in (given[0], redact(hide_word(value))))
+    if (name, shown) == given and len(name) + len(shown) < LABEL_MOST:
+        return f"{name}={shown}"
+    return f"{name[:LABEL_MOST]}={shown[-30:].lstrip('_-.')}~{hashlib.sha256(value.encode()).hexdigest()[:6]}"
 
 
 def _join(*names: Iterable[str]) -> str:

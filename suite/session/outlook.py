@@ -51,7 +51,8 @@ class Outlook:
         return self.eta.plan
 
     def estimate_s(self, launches: Sequence[Due], *, searching: bool = True) -> float:
-        searches = {cell for cell, _ in launches if searching and cell.batch == AUTO and cell not in self.fits}
+        open_ones = {cell for cell, _ in launches if cell.batch == AUTO and not cell.is_of_script}
+        searches = open_ones - {*self.fits} if searching else set()
         kinds = [(cell, self.plan.of_launch(number, self.whole_blocks).lean) for cell, number in launches]
         return self.eta.left_s(kinds, searches) / self.side_by_side
 

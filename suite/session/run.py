@@ -219,6 +219,8 @@ class Run:
             settings.check_interpreters(cells, self.settings.device, self.say)
             for workload in workloads:
                 self._machine.folder(workload)
+            for cell in cells:
+                self._machine.store(cell)
         if remaining and self.repeats:
             self._warm_up([cell for cell, _ in remaining], costs)
         if remaining:

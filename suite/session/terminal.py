@@ -15,6 +15,9 @@ from suite.record.text import clean
 if TYPE_CHECKING:
     import pytest
 
+#: Throughputs below it are written to three digits.
+RATE_LEAST = 100
+
 #: Clears the current line of a terminal.
 CLEAR = "\r\x1b[K"
 
@@ -88,6 +91,10 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= RATE_LEAST else f"{value:.3g}"
+
+
 def describe_launch(record: Record) -> str:
     """A launch in one line: its throughput, or why there is none."""
     if record.outcome.ok:
@@ -96,5 +103,5 @@ def describe_launch(record: Record) -> str:
         flags = f"  {clean(' '.join(words))}" if words else ""
         if course := record.course:
             flags = f"  test accuracy {course.final_accuracy:.4f} after {len(course.epochs)} epochs{flags}"
-        return f"{record.cell.id}  {record.samples_per_s:,.0f} samples/s{flags}"
+        return f"{record.cell.id}  {_rate(record.samples_per_s or 0.0)} {record.unit}/s{flags}"
     return f"{record.cell.id}  {record.outcome.status}: {clean(record.outcome.reason)}"

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 from suite.analysis.records.machines import Machines, machine
 from suite.analysis.records.steps import PEAK_OF_FEW, WINDOW_LEAST, is_short
+from suite.catalog.devices import gpu_peak
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import within
 from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL
@@ -21,7 +22,7 @@ from suite.record.record import SKIPPED, Phase, Record
 from suite.record.retry import count_tested
 from suite.record.text import clean
 from suite.verify.disturbances import disturbances
-from suite.verify.known import DATA, core_peak, gpu_peak
+from suite.verify.known import DATA, core_peak
 from suite.verify.rule import FAILED, IDLE, MEASURE, WARNING, Problem, Submission
 from suite.worker.launch.measure import HALVES_LEAST, agree
 from workloads.recipes import recipe

@@ -35,11 +35,10 @@ from suite.worker.evidence.fingerprint import DIGESTED_BATCHES
 from suite.worker.evidence.subject import EvidenceContext
 from suite.worker.evidence.updates import FP16_STEPS
 from suite.worker.frameworks import UnsupportedError, import_framework
-from suite.worker.launch import description, group
+from suite.worker.launch import description, group, pages
 from suite.worker.launch.applied import Ran, check_release, read_back
 from suite.worker.launch.description import check, classify
-from suite.worker.launch.inference import measure_inference
-from suite.worker.launch.phases import Measured, measure_phases, shift_spans
+from suite.worker.launch.phases import measure_late, measure_phases, shift_spans
 from suite.worker.launch.probe import denormals, measure_peaks, precision_errors
 from suite.worker.launch.training import Saved, follow
 from suite.worker.loaders import CountingLoader
@@ -152,11 +151,13 @@ class _Launch:
                 measured = measure_phases(
                     training, loader, self.job.plan, batch=self.cell.effective_batch, send=self.send,
                     spawned_ns=self.job.spawned_ns, ranks=self.ranks, local=local, tools=subject.tools,
+                    chill=partial(self._chill, loader.loader),
                 )  # fmt: skip
                 self._memory(memory)
                 self._ranks(training, measured.own_step_s)
                 del local
-                self._measure_late(training, loader, measured, evidence)
+                asked = {"job": self.job, "subject": subject, "send": self.send}
+                evidence.answers = measure_late(training, loader, measured, self.ranks, **asked)
                 evidence.last(training, loader, source)
                 if self.job.profile and interfaces.native(self.cell):  # nothing more of it is timed or compared
                     profiling = import_module("suite.worker.profilers.profiling")
@@ -170,14 +171,6 @@ class _Launch:
         del training, loader, source
         evidence.afterwards()
         self._measure_peak()
-
-    def _measure_late(self, training: Any, loader: Any, measured: Measured, evidence: Evidence) -> None:
-        asked: dict[str, Any] = {"job": self.job, "subject": evidence.subject, "send": self.send}
-        if self.job.plan.saves:
-            measure = import_module("suite.worker.launch.checkpoints").measure_checkpoints
-            measured = measure(training, measured, **asked, ranks=self.ranks)
-        if self.job.plan.serves:
-            evidence.answers = measure_inference(training, loader, measured, **asked)
 
     def _peak_memory(self) -> dict[str, int]:
         memory = {"rss_peak_bytes": group.peak_rss(), **self.framework.memory(self.device)}
@@ -250,6 +243,11 @@ class _Launch:
         ran = Ran(subject, training, batch, loader, self.settings, self.started)
         self.settings["applied"] = read_back(ran, self.cell)
 
+    def _chill(self, loader: Any, name: str) -> None:
+        """Drop the loader's files from the page cache where the cell asks for it. Raises `NotAppliedError`."""
+        if self.cell.pages == "cold":
+            self.settings.setdefault("resident_pages", {})[name] = pages.drop_for(loader, name)
+
     def _course(self, recipe: recipes.Recipe, training: Any, data: DataSet, length: Any, evidence: Evidence) -> None:
         saved = Saved(self.job.checkpoint, self.key, self.ranks)
         batches = Batches(data, self.cell.effective_batch, self.job.seed, length, len(saved.epochs), self.share)
@@ -260,6 +258,7 @@ class _Launch:
             self.send(part={"course": asdict(course), "phases": {"train": train}})
 
         try:
+            self._chill(loader.loader, "train")
             follow(
                 self.cell.recipe, recipe, training, loader, source=batches, data=data, saved=saved, check=check,
                 evaluation_batch=evidence.subject.spec.evaluation_batch, compiled_s=self.compile_s or 0.0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -18,13 +17,12 @@ from suite.analysis.statistics.accuracy import (
     trains_to_the_end,
     verdict,
 )
-from suite.compare.__main__ import main
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Phase, Record, Window
 from suite.report.plots import draw
 from suite.report.plots.kinds.learning import accuracies, losses
 from suite.report.tables.accuracy import view
-from tests.records import HOSTILE, digest, failed, record, saved
+from tests.records import HOSTILE, digest, failed, record
 from tests.shown import grouped, in_markdown, terminal
 
 
@@ -188,16 +186,3 @@ def test_one_row_per_epoch():
     columns = epochs(Launch(each, "run-a", "file") for each in seeds({"pytorch": (0.8, 0.9)}))
     assert columns["seed"] == [0, 0, 0, 1, 1, 1]
     assert columns["epoch"] == [1, 2, 3, 1, 2, 3]
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_command_writes_it_all(tmp_path, capsys):
-    path = tmp_path / "0001_accuracy.json"
-    path.write_text(json.dumps(saved(seeds(SAME))))
-    assert main([str(path), "--output", str(tmp_path / "out")]) == 0
-    names = {each.name for each in (tmp_path / "out").iterdir()}
-    assert {"accuracy.csv", "epochs.csv", "table.md", "report.html", "launches.csv"} <= names
-    assert "cells.csv" not in names
-    assert "same\n(+0.00)" not in (out := capsys.readouterr().out)
-    assert "trained to the end" in out
-    assert "trained to the end" in (tmp_path / "out" / "report.html").read_text()

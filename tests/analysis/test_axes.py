@@ -10,7 +10,7 @@ import pytest
 
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
-from suite.analysis.statistics.inference import LEAST, welch
+from suite.analysis.statistics.inference import BLOCKS_LEAST, welch
 from suite.compare.__main__ import main
 from suite.plan.cell import Loader
 from suite.record.record import Record
@@ -73,13 +73,6 @@ def test_each_setting_is_held_against_its_base_within_the_framework(
         assert " ".join(text.split()).count("Ratios are within each framework, to") == 1
 
 
-def test_the_base_can_be_asked_for() -> None:
-    held = [each for batch in (32, 64, 128) for each in records.launches(["jax"], batch=batch)]
-    (found,) = along("batch", held, "64")
-    assert set(found.frame["ratio_baseline"]) == {"cifar100_cnn-jax-fp32-b64-compile-tuned"}
-    assert [ratio == 1.0 for ratio in found.frame["ratio"]] == [False, True, False]
-
-
 def test_without_the_base_the_next_one_is_it_and_a_row_without_one_says_so() -> None:
     bf16, fp64 = (records.launches(["jax"], precision=precision) for precision in ("bf16", "fp64"))
     (found,) = along("precision", [*fp64, *bf16, *records.launches(["pytorch"], precision="fp64")])
@@ -107,21 +100,6 @@ def test_sizes_share_a_table_only_along_their_axis() -> None:
     (found,) = along("size", held)
     assert "size full-and-small" in terminal(found)
     assert found.frame["size"].tolist() == ["full", "small"]
-
-
-def test_verdicts_are_of_the_values() -> None:
-    usual = records.launches(["pytorch", "jax"], n=LEAST)
-    faster = quicker(records.launches(["pytorch", "jax"], n=LEAST, precision="bf16"), 1.5)
-    (found,) = along("precision", [*usual, *faster])
-    assert found.frame["ratio_verdict"].tolist() == ["", "faster", "", "faster"]
-
-
-def test_an_axis_orders_the_rows() -> None:
-    held = [each for batch in (128, 64, 32) for each in records.launches(["jax", "pytorch"], n=1, batch=batch)]
-    (found,) = along("batch", held)
-    assert found.frame[["framework", "batch"]].to_numpy().tolist() == [
-        [name, batch] for name in ("pytorch", "jax") for batch in ("32", "64", "128")
-    ]
 
 
 def two_machines(n: int = 3) -> list[Record]:
@@ -161,7 +139,7 @@ def test_a_machine_is_named_by_a_part_of_its_name() -> None:
 
 
 def test_between_runs_the_test_is_welch_s() -> None:
-    (found,) = along("machine", two_machines(n=LEAST), across=True)
+    (found,) = along("machine", two_machines(n=BLOCKS_LEAST), across=True)
     assert found.frame["ratio_verdict"].tolist() == ["", "faster", "", "faster"]
     new, base = [1.5, 1.6, 1.4, 1.55], [1.0, 1.1, 0.9]
     one = welch(new, base)

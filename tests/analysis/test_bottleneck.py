@@ -9,6 +9,7 @@ import pytest
 
 from suite.analysis.bottlenecks.bottleneck import Bottleneck, advice, bottleneck, symptoms
 from suite.analysis.rows.metrics import Prices, metrics
+from suite.catalog.metrics import METRICS
 from suite.plan.cell import AUTO, Cell, Loader
 from suite.record.parts.profile import Gaps
 from suite.record.record import Outcome, Phase, Record, Window
@@ -16,7 +17,7 @@ from suite.report.tables.frame import table
 from tests import records
 from tests.profiles import profile, profiled, with_gaps
 from tests.records import replace
-from tests.shown import grouped, terminal
+from tests.shown import grouped
 
 CELL = Cell("imdb_lstm", "pytorch", batch=32)
 
@@ -216,13 +217,23 @@ def test_utilisation_is_of_the_best_peak_that_any_framework_measured() -> None:
     assert table(grouped([ran(CELL, 10, 10, 1)]), "pytorch").frame["model_flops_utilisation"].isna().all()
 
 
-def test_the_second_table_has_the_columns_that_were_read_and_no_others() -> None:
-    text = terminal(table(grouped([gpu_seen(40, 7.5, 0.12)]), "pytorch"))
-    assert "busy %" in text
-    assert "mJ per" in text
-    assert "occu-" not in text, "nobody read the SM's occupancy"
-    assert "Underused: pytorch: the GPU is busy 40 % of the time, while the CPU is full" in " ".join(text.split())
-    assert "busy %" not in terminal(table(grouped([ran(CELL, 10, 10, 1)]), "pytorch"))
+@pytest.mark.parametrize(
+    ("gpu", "precision", "device", "share"),
+    [
+        ("NVIDIA H200", "bf16", "cuda", 3200 * 1e10 / 989e12), ("NVIDIA A100-SXM4-40GB", "tf32", "cuda", 32 / 156),
+        ("NVIDIA T4", "bf16", "cuda", None), ("no such card", "fp32", "cuda", None),
+        ("NVIDIA H200", "fp32", "cpu", None),
+    ],
+)  # fmt: skip
+def test_utilisation_by_the_data_sheet_is_of_the_same_precision(
+    gpu: str, precision: str, device: str, share: float | None
+) -> None:
+    record = replace(
+        ran(Cell("imdb_lstm", "pytorch", batch=32, precision=precision), 10, 10, 1),
+        settings={"device": device}, workload={"training_flops_per_sample": 10**10, "digest": "a"},
+        environment={"machine": {"gpus": [gpu]}},
+    )  # fmt: skip
+    assert METRICS["datasheet_flops_utilisation"].value(record) == (share and pytest.approx(share))
 
 
 def limit_of(held: Sequence[Record]) -> Bottleneck:
@@ -281,7 +292,3 @@ def test_on_a_cpu_and_where_kernels_alone_take_longer_all_have_slowed_alike(gaps
     seconds = {"matrix product": 0.09, "element-wise": 0.03, "host and launch overhead": 0.0}
     made = profile(seconds, timed_s=0.1, gaps=gaps)
     assert [made.slowdown_of(name) for name in seconds] == pytest.approx([1.2] * 3)
-
-
-def test_without_gaps_nothing_is_said() -> None:
-    assert limit_of(launches(32, 0.1, None)).detail == ""

@@ -15,13 +15,11 @@ from suite.analysis.statistics.fastest import FastestBySetting, find_fastest
 from suite.analysis.statistics.multiple_testing import ratios
 from suite.plan.cell import Cell
 from suite.record.record import Record
-from suite.report.plots.kinds.bars import throughput
 from suite.report.tables.frame import Table
 from suite.report.text import fastest
 from tests import records
-from tests.drawn import panels, said
 from tests.records import replace
-from tests.shown import grouped, in_markdown, terminal
+from tests.shown import grouped
 from tests.studies import answers
 
 #: Small differences from block to block, not all alike.
@@ -82,34 +80,6 @@ def test_a_decided_pair_among_leaders_that_tie_is_told() -> None:
     assert "): no framework is decidedly fastest: TensorFlow 1.0" in text
     assert "x JAX (0.8" in text
     assert "), PyTorch 1.06x JAX (1.0" in text
-
-
-def many(kinds: Sequence[str]) -> list[FastestBySetting]:
-    """A contest per batch size: decided, equal, undecided, or with too few launches."""
-    held: list[Record] = []
-    for at, kind in enumerate(kinds):
-        n = 2 if kind == "few" else 6
-        other = {"equal": noisy(1.0, turn=1), "undecided": [0.9, 1.1, 1.0, 1.05, 0.95, 1.0]}.get(
-            kind, noisy(2.0, n, turn=1)
-        )
-        batch = 2**at
-        seconds = {"pytorch": [batch * x for x in noisy(1.0, n)], "jax": [batch * x for x in other[:n]]}
-        held += blocks(seconds, batch=batch)
-    return contested(held)
-
-
-def test_a_card_counts_settings_and_says_which_were_not_tested() -> None:
-    card = fastest.card(many(["decided", "few"]))
-    assert card == "PyTorch is fastest in 1 of 2 settings; PyTorch ran fastest in 1 (partly tested)"
-    assert fastest.card(many(["few", "few"])) == "PyTorch ran fastest: 2.0x JAX (n = 2, not tested)"
-    every = many(["decided", "decided", "equal", "undecided", "few"])
-    assert fastest.card(every, 200) == (
-        "PyTorch is fastest in 2 of 5 settings; PyTorch and JAX are equally fast in 1; "
-        "PyTorch or JAX (not decided yet) in 1; PyTorch ran fastest in 1 (partly tested)"
-    )
-    assert fastest.card(every) == "PyTorch is fastest in 2 of 5 settings (partly tested)"
-    untested = fastest.line(many(["decided", "few"])[1], "here")
-    assert untested == "here (2 launches, not tested): PyTorch ran fastest: 2.0x JAX (2.0)"
 
 
 def test_ratios_keep_the_p_value_of_their_own_test_also_where_rows_share_no_blocks() -> None:
@@ -215,21 +185,6 @@ def test_memory_is_marked_where_all_rows_show_the_same_kind() -> None:
     assert rows(held, "peak_memory_bytes") == named("pytorch", "tensorflow")
     mixed = [replace(r, memory={"allocator_peak_bytes": 5}) if r.cell.framework == "jax" else r for r in held]
     assert rows(mixed, "peak_memory_bytes") == set()
-
-
-def test_one_sign_means_the_same_in_the_terminal_in_markdown_and_in_plots() -> None:
-    made = records.only(three())
-    lines = terminal(made).splitlines()
-    marked = [line.split()[0] for line in lines if line.startswith(tuple(SPEEDS)) and "*" in line.split()[3]]
-    assert marked == ["pytorch", "tensorflow"]
-    bold = [line for line in in_markdown(made).splitlines() if "**1,0" in line or "**99" in line]
-    assert len(bold) == 2
-    (panel,) = panels(throughput(made))
-    assert {y for y, words in panel.beside.items() if words.endswith("*")} == panel.bold == {0.0, 1.0}
-    assert "Star, bold: the significantly fastest of one precision and batch size" in said(throughput(made))
-    few = records.only(three(n=3))
-    assert "*" not in said(throughput(few))
-    assert "**" not in in_markdown(few)
 
 
 def test_an_answer_is_seldom_wrong_thanks_to_one_correction_over_all_its_tests() -> None:

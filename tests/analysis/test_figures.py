@@ -34,8 +34,11 @@ RECORDED = ("h200.jsonl", "noisy.jsonl", "settings.jsonl")
 Golden = dict[str, figures.Figures]
 
 
-#: That take longest, and vary nothing that no other one does.
-SLOW = ("0005_cpu", "0011_cpu_cnn", "0027_releases", "0029_inference_full", "0033_busy")
+#: That take longest, and run no line and no branch that no other one does.
+SLOW = (
+    "0005_cpu", "0011_cpu_cnn", "0023_compiled", "0027_releases", "0029_inference_full", "0032_cpu", "0033_busy",
+    "0005_cpu and 0032_cpu",
+)  # fmt: skip
 GENERATED = "generated.jsonl"
 
 

@@ -11,7 +11,7 @@ from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted, problem
 from suite.analysis.records.load import load
 from suite.analysis.records.steps import OVERFLOWS, check_rate
 from suite.analysis.statistics.fastest import find_fastest
-from suite.analysis.statistics.inference import LEAST
+from suite.analysis.statistics.inference import BLOCKS_LEAST
 from suite.record.disturbance import CONTAMINATED
 from suite.record.parts.evidence import Decoded
 from suite.record.parts.history import Ledger
@@ -65,11 +65,11 @@ def wrong(record: Record) -> Record:
 
 
 def test_a_row_that_is_not_accounted_for_is_flagged_and_not_ranked() -> None:
-    held = [wrong(each) if each.cell.framework == "tensorflow" else each for each in records.launches(n=LEAST)]
+    held = [wrong(each) if each.cell.framework == "tensorflow" else each for each in records.launches(n=BLOCKS_LEAST)]
     table = records.only(held)
     shown = {row["framework"]: row for row in table.frame.to_dict("records")}
     assert shown["tensorflow"]["samples_per_s"] > shown["pytorch"]["samples_per_s"]
-    reason = f"the loader delivered 100 batches, and steps took 370 ({LEAST} of {LEAST} launches)"
+    reason = f"the loader delivered 100 batches, and steps took 370 ({BLOCKS_LEAST} of {BLOCKS_LEAST} launches)"
     assert shown["tensorflow"]["identity"] == f"{UNACCOUNTED}: {reason}"
     assert shown["tensorflow"]["flags"] == UNACCOUNTED
     assert shown["tensorflow"]["ratio_verdict"] == ""

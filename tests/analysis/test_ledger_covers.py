@@ -38,6 +38,7 @@ DERIVED = {
     "break_even_steps": "compile_s and step_ms_median of two modes",
     "cost_per_epoch": "cost_per_million_samples and the samples of the data set",
     "cost_per_million_samples": "samples_per_s, energy_j_per_sample and the prices given",
+    "datasheet_flops_utilisation": "samples_per_s, the work of a sample and a data sheet",
     "schema": "the version of the columns", "seed": "what was planned", "launch": "what was planned",
     "batch": "what was planned", "accumulate": "what was planned", "devices": "what was planned",
     "threads": "what was planned", "cores": "what was planned",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def test_published_runs_on_two_processors_of_one_name_are_refused(capsys: pytest
 
 @pytest.mark.parametrize("text", ["slower", "slower=5", "faster=5%", "slower=-5%", "slower=100%"])
 def test_a_threshold_is_a_share(text: str) -> None:
-    with pytest.raises(ValueError, match=text):
+    with pytest.raises(ArgumentTypeError, match=text):
         threshold(text)
     assert threshold("slower=2.5%") == 0.025
 

@@ -18,7 +18,6 @@ from suite.plan.cell import Cell
 from suite.plan.objective import KINDS, Question, objectives
 from tests.records import record, timed, trained
 from tests.studies.tune import rates
-from tests.studies.tune_methods import ours
 from tests.studies.tune_worlds import worlds
 
 CELLS = [
@@ -143,7 +142,7 @@ def test_a_cell_goes_that_another_beats_in_one_objective_and_matches_in_the_othe
 @pytest.mark.parametrize("name", ["0005 cnn, drift 20 %", "0003 lstm, two speeds"])
 def test_simulated_searches_recommend_a_good_cell_with_few_launches(name: str) -> None:
     """A short version of ``python -m tests.studies.tune``, whose tables are in docs/lab/search.md."""
-    found = rates(ours, worlds()[name], searches=20)
+    found = rates(worlds()[name], searches=20)
     assert found.found >= 0.95
     assert found.launches <= 0.40
     assert found.recommended < 8
@@ -151,7 +150,7 @@ def test_simulated_searches_recommend_a_good_cell_with_few_launches(name: str) -
 
 def test_slow_launches_drop_the_best_cell_no_more_often_than_the_stated_risk() -> None:
     """A screen after one launch dropped it in 9 % of these searches."""
-    assert rates(ours, worlds()["0010 cnn, every tenth half as fast"], searches=60).dropped <= LEVEL
+    assert rates(worlds()["0010 cnn, every tenth half as fast"], searches=60).dropped <= LEVEL
 
 
 def test_a_race_of_equal_cells_seldom_drops_the_best() -> None:

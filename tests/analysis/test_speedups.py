@@ -12,11 +12,9 @@ import pytest
 
 from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.rows.groups import Group
-from suite.analysis.rows.wording import NONE
 from suite.analysis.statistics.changes import Speedup, Step, find_speedups, release_lines
 from suite.record.record import Record
 from suite.report.screen.short import short
-from suite.report.tables.releases import views
 from suite.report.text.changes import axis_sentence, largest, training_time
 from tests import records
 from tests.shown import grouped
@@ -145,17 +143,3 @@ def test_a_framework_enters_a_contest_with_its_fastest_release() -> None:
     held = measured({"0.9.2": 1.0, "0.10.2": 1.5}) + measured({"": 1.2}, framework="pytorch")
     text = short(held, "run-a", 200)
     assert "JAX 0.9.2 is fastest" in text
-
-
-def test_the_table_has_a_row_for_each_release() -> None:
-    from suite.report.tables.frame import table
-
-    (view,) = views(table(grouped(measured(SPEEDS), "release")))
-    assert [row[1] for row in view.grid.rows] == ["0.9.2", "0.10.2", "0.11.0 (installed)", "0.12.0"]
-    assert [row[6] for row in view.grid.rows] == [NONE, "equal", "slower", "equal"]
-    assert "3.13" in view.grid.rows[0]
-    assert any("jax 0.10.2 against 0.9.2" in note for note in view.notes), "other versions are named"
-
-
-def test_without_releases_there_is_no_table() -> None:
-    assert views(records.only(records.launches())) == []

@@ -246,12 +246,6 @@ def slower(record: Record) -> dict[str, Phase]:
     return {name: replace(phase, windows=windows[name]) for name, phase in record.phases.items()}
 
 
-def test_without_a_control_the_noise_is_that_of_the_rows() -> None:
-    made = compared([record for record in simulated(1.2) if record.launch < CONTROL])
-    assert "Control: none" in words(made)
-    assert "from this table." in words(made)
-
-
 def test_the_control_s_launches_are_in_the_file_of_launches() -> None:
     columns = launch_table([Launch(record, "run", "file") for record in simulated(1.0)])
     assert sum(columns["control"]) == 6

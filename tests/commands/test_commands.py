@@ -40,7 +40,7 @@ def test_without_a_command_all_are_listed_one_per_line() -> None:
         assert sum(line.split() == [name, *words.split()] for line in listed.splitlines()) == 1
     assert max(map(len, listed.splitlines())) <= 100
     rooms = {path.parent.name for path in (ROOT / "suite").glob("*/__main__.py")}
-    assert rooms == door.COMMANDS.keys() - {"data"}
+    assert rooms == door.COMMANDS.keys()
 
 
 @pytest.mark.parametrize("name", sorted(door.COMMANDS))
@@ -88,12 +88,6 @@ def test_the_help_of_run_teaches_the_options_of_the_suite_by_examples() -> None:
     of = {each.flags[0] for each in (*OPTIONS, *OF_PYTEST, common.JOURNAL_FOLDER)}
     assert not {name for name in of if f"\n  {name}" not in every}
     assert "--durations" not in every, "options of pytest itself are left out"
-
-
-def test_the_suites_options_stand_first_in_the_help_of_pytest() -> None:
-    done = at(ROOT, "pytest", "suite", "--help", "-p", "no:cacheprovider")
-    places = [done.stdout.index(f"{title}:") for title in [*GROUPS, "general"]]
-    assert places == sorted(places)
 
 
 @pytest.mark.parametrize(("typed", "given"), [

@@ -68,6 +68,16 @@ def test_a_plot_is_drawn_by_its_name(storage: Path, capsys: pytest.CaptureFixtur
     assert Path("a.svg").read_text().startswith(("<svg", "<?xml"))
 
 
+@pytest.mark.parametrize("name", ["a.png", "a.svg", "a.pdf"])
+def test_a_plot_replaces_a_plot_and_nothing_else(name: str, storage: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--storage", str(storage), "1", "throughput", "--output", name]
+    assert plot(options) == plot(options) == 0
+    Path(name).write_bytes(b"a figure of somebody else's")
+    assert plot(options) == 2
+    assert Path(name).read_bytes() == b"a figure of somebody else's"
+    assert name in capsys.readouterr().err
+
+
 def test_no_style_lets_tex_run_what_a_run_is_called(storage: Path) -> None:
     style = storage / "a.mplstyle"
     style.write_text("text.usetex: True\ntext.parse_math: True\nfont.size: 3\n")

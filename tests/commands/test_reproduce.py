@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from suite.analysis.records.load import LoadError
 from suite.analysis.statistics.inference import Estimate
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.measuring import CONTROL
@@ -21,7 +19,6 @@ from suite.reproduce.verdicts import by_cell, differences, judge
 from tests import records
 from tests.launches import StandIn
 from tests.records import replace
-from workloads.data import progress
 
 ELSEWHERE = records.MACHINE | {"cpu": "Another CPU", "cores": 64}
 
@@ -155,21 +152,6 @@ def test_the_command_runs_the_cells_again_and_says_what_holds(
     monkeypatch.setenv("SLOW", json.dumps({"jax": 2.0}))
     assert main([str(result), "--device", "cpu", "-k", "jax", "--launches", "3"]) == 1
     assert "slower" in capsys.readouterr().out
-
-
-def test_a_wait_for_the_stored_run_is_told(
-    result: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def load_slowly(_: list[Path]) -> Any:
-        time.sleep(0.2)
-        raise LoadError("no more")
-
-    monkeypatch.setattr("suite.reproduce.rerun.load", load_slowly)
-    monkeypatch.setattr(progress, "QUIET_S", 0.0)
-    assert main([str(result)]) == 2
-    told = capsys.readouterr()
-    assert "reading the launches: 0 s so far" in told.err
-    assert not told.out
 
 
 def test_unusable_input_is_one_line(tmp_path: Path, result: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from suite.session.journal import read
 from suite.session.launches import machine
 from suite.tune import searching
 from suite.tune.__main__ import main
+from suite.tune.search import read_search
 from tests.tuning import Launcher, arguments, usual_rate
 
 BEST = "imdb_lstm-pytorch-bf16-b128-eager-tuned"
@@ -240,3 +241,10 @@ def test_a_search_without_any_answer_says_so(
     launcher.behave = lambda *_: Outcome("diverged", "the loss is nan")
     assert main(arguments(tmp_path)) == 1
     assert "No cell can be recommended: 8 failed or were not launched" in capsys.readouterr().out
+
+
+def test_batch_up_is_a_search_of_doubled_batches() -> None:
+    search = read_search(main.parser().parse_args(["--workload=imdb_lstm", "--framework=jax", "--batch", "up"]))
+    assert search.question.upward
+    assert [cell.batch for cell in search.cells] == [2**power for power in range(4, 14)]
+    assert not read_search(main.parser().parse_args(["--workload=imdb_lstm", "--batch=16,32"])).question.upward

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from suite.monitor.gpu import GPM, GPM_APART_S, OLDER, TIMES, NvmlError, open_nvml, visible
+from suite.monitor.gpu import GPM, GPM_APART_S, OLDER, REFUSALS_MOST, NvmlError, open_nvml, visible
 from tests.nvml import UUIDS, Nvml, NVMLError
 
 
@@ -161,7 +161,7 @@ def test_gpm_that_is_given_up_frees_its_samples(nvml: Nvml, monkeypatch: pytest.
     now = clock(monkeypatch)
     with open_nvml(nvml) as (_, (gpu, _)):
         nvml.broken = {"nvmlGpmMetricsGet"}
-        for _ in range(TIMES):
+        for _ in range(REFUSALS_MOST):
             assert len(nvml.samples) == 4
             now[0] += 2 * GPM_APART_S
             gpu.read()

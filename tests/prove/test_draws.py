@@ -89,3 +89,11 @@ def test_last_bits_and_narrow_numbers_are_no_draws() -> None:
 def test_one_seed_is_no_draw_of_each_pass() -> None:
     plain, passes = attended(2)
     assert cause((plain, passes), (plain, np.stack([passes[0]] * DRAWS))) == "shared draws"
+
+
+def test_a_dropout_that_only_one_side_draws_is_missing() -> None:
+    """Its place is known without draws of the other side, by the layer before."""
+    plain, draw = np.random.default_rng(0).standard_normal((SAMPLES, WIDTH)), np.random.default_rng(1)
+    kept = np.stack([plain * (draw.random(plain.shape) >= RATE) / (1 - RATE) for _ in range(DRAWS)])
+    still = np.stack([plain] * DRAWS)
+    assert cause((plain, kept), (plain, still)) == cause((plain, still), (plain, kept)) == "dropout missing"

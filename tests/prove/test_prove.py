@@ -234,6 +234,10 @@ def test_arrays_are_aligned_over_layouts_and_states() -> None:
         assert np.array_equal(*align(square, square.transpose(0, 3, 1, 2)))
         assert np.array_equal(*align(square.transpose(0, 3, 1, 2), square))
     assert align(np.zeros((2, 3)), np.zeros((2, 4))) is None
+    edged = np.random.default_rng(1).random((2, 9, 9, 8))
+    for cut in (edged[:, 1:, 1:], edged[:, :-1, 1:].transpose(0, 3, 1, 2)):
+        assert np.array_equal(*align(edged, cut))
+        assert align(edged, cut + 1) is None
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-200, 1.0, 1e200, 1.7e308])

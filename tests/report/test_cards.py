@@ -47,19 +47,6 @@ def test_a_card_says_who_is_fastest_with_n_date_and_what_is_wrong_with_launches(
     assert max(each.best for each in card.picture.shown) == 1
 
 
-def test_cells_that_lack_launches_make_a_run_partial_and_unsupported_ones_do_not() -> None:
-    held = records.launches(n=3)
-    (whole,) = cards([run("a", [*held, *(records.failed(records.record("jax", 0, precision="fp16")),) * 1])])
-    assert "partial" in whole.best.flags, "one cell has a single launch"
-    unsupported = [
-        replace(records.failed(records.record("jax", n, precision="fp16")), outcome=Outcome("unsupported", "no"))
-        for n in range(3)
-    ]
-    (card,) = cards([run("a", [*held, *unsupported])])
-    assert not [flag for flag in card.best.flags if flag.startswith(("failed", "partial"))]
-    assert card.best.n == "3 launches of each cell"
-
-
 def test_the_newest_run_leads_and_earlier_ones_follow_with_the_trend_of_what_they_share() -> None:
     def versions(held: list[Record], torch: str, suite: str) -> list[Record]:
         packages = {"pytorch": {"torch": torch}, "tensorflow": {"tensorflow-cpu": "2.21.0"}, "jax": {"jax": "0.10.2"}}
@@ -100,14 +87,6 @@ def test_the_best_tested_run_with_all_frameworks_leads_and_other_questions_stand
     assert [line.name for line in card.further] == ["0004_along"]
     assert card.further[0].verdict.startswith("By precision: ")
     assert [line.name for line in card.others] == ["0003_two", "0002_few"]
-
-
-def test_other_machines_and_sizes_get_cards_of_their_own() -> None:
-    machine = {"machine": {"cpu": "Other CPU", "cores": 4, "gpus": ["GPU"]}}
-    other = [replace(each, environment=each.environment | machine) for each in records.launches(n=1)]
-    found = cards([run("b", other), run("a", records.launches(n=1)), run("c", records.launches(n=1, size="small"))])
-    assert len(found) == 3
-    assert "Other CPU, 4 cores; GPU" in found[0].machine
 
 
 def test_processors_of_one_name_share_neither_card_nor_trend() -> None:

@@ -15,7 +15,6 @@ import pytest
 from suite.analysis.records.load import LoadError
 from suite.compare.__main__ import main
 from suite.record.record import Outcome
-from suite.report import plots
 from suite.report.html.folder import INDEX, LAUNCHES, is_site, place_for, stage_files
 from suite.report.html.site import check
 from tests import records
@@ -118,21 +117,6 @@ def test_a_full_disk_leaves_no_folder_and_old_files_as_they_were(tmp_path: Path)
             fill(tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert [path.read_text() for path in (tmp_path / "old").iterdir()] == ["old"]
-
-
-def test_the_answer_is_printed_before_anything_is_drawn(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = []
-
-    def draw(*_: object) -> list[object]:
-        said.append(capsys.readouterr().out)
-        return []
-
-    monkeypatch.setattr(plots, "draw", draw)
-    run = records.save(tmp_path / "0001_a.json", records.launches())
-    assert main([str(run), "--output", str(tmp_path / "out")]) == 0
-    assert "CIFAR-100 CNN: TensorFlow ran fastest" in said[0]
 
 
 def test_a_fifo_in_the_place_of_a_file_is_no_file_and_holds_up_nobody(tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ import pytest
 
 from suite.plan.cell import Loader
 from suite.report import plots
-from suite.report.plots.kinds.hero import choose_rows, hero, throughputs, training_times
+from suite.report.plots.kinds.hero import choose_rows, hero, throughputs
 from tests import records
-from tests.drawn import panels, said, traces
+from tests.drawn import said, traces
 from tests.records import only
-from tests.report.test_plot_rules import trained
 from tests.studies.hero import main
 
 
@@ -29,13 +28,6 @@ def test_every_launch_is_a_dot_and_the_verdict_stands_beside_the_bar() -> None:
     assert len(traces(chart, "points")[0].x) == 18
     for words in (baseline, faster, slower, "n = 6 launches", "PyTorch with the same settings"):
         assert words in said(chart)
-
-
-def test_few_launches_are_not_tested_and_the_overview_says_so() -> None:
-    words = said(hero([only(records.launches(n=2))]))
-    assert "x, not tested" in words
-    assert "fewer than 6 launches nothing is tested" in words
-    assert "faster" not in words
 
 
 def test_of_many_settings_the_usual_ones_and_the_fastest_are_shown() -> None:
@@ -56,33 +48,6 @@ def test_of_many_settings_the_usual_ones_and_the_fastest_are_shown() -> None:
         "cifar100_cnn-jax-bf16-b32-compile-tuned",
     ]
     assert "4 of 11 cells" in said(hero([table]))
-
-
-def test_a_row_without_ratio_says_so() -> None:
-    panel = throughputs(only(records.launches(["tensorflow", "jax"])))
-    assert all(words.endswith("no ratio") for words in panel.beside.values())
-
-
-def test_curves_stand_beside_the_bars_of_their_workload() -> None:
-    chart = hero([only(records.launches())], [trained(1, recipe="no-dropout")])
-    curves, bars = panels(chart)
-    assert (curves.rows, bars.rows is None) == (None, False)
-    assert curves.y.label == "training loss (lower is better)"
-    words = said(chart)
-    assert "CIFAR-100 CNN: training loss, first epoch" in words
-    assert "recipe no-dropout" in words
-    assert "losses in any step: 0.01 %" in words
-
-
-def test_a_run_that_only_trains_has_its_time_and_accuracy() -> None:
-    table = trained(3)
-    panel = training_times(table)
-    words = "12.0 s \u00b7 0.810"
-    assert list(panel.beside.values()) == [words, f"{words}, same", f"{words}, same"]
-    assert {end for each in panel.traces for end in each.x} == {12.0}
-    chart = hero([], [table])
-    assert panels(chart)[0].y.label == "test accuracy (higher is better)"
-    assert "n = 3 seeds" in said(chart)
 
 
 def test_there_is_no_overview_of_nothing(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from suite.compare.__main__ import main
 from suite.record.parts.evidence import Answered
 from suite.record.record import Record
 from suite.report import plots
-from suite.report.plots.kinds.bars import latencies
 from suite.report.screen import markdown
 from suite.report.tables import inference
 from suite.report.tables.inference import COLUMNS
@@ -81,19 +80,3 @@ def test_files_json_and_page_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with (tmp_path / "out" / "launches.csv").open(newline="", encoding="utf-8") as file:
         assert float(next(csv.DictReader(file))["infer_latency_ms_p99"]) > 0
     assert "Inference with the trained CIFAR-100 CNN" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-
-
-def test_without_it_nothing_of_it_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(plots, "draw", lambda *_: [])
-    run = records.save(tmp_path / "0001_a.json", records.launches(n=2))
-    assert main([str(run), "--output", str(tmp_path / "out"), "--format", "json"]) == 0
-    assert "infer" not in capsys.readouterr().out
-    assert not (tmp_path / "out" / "inference.csv").exists()
-    for name in ("launches.csv", "cells.csv", "table.md", "report.html"):
-        text = (tmp_path / "out" / name).read_text(encoding="utf-8").lower()
-        assert "infer_" not in text, name
-        assert "inference with" not in text, name
-    stored = run.read_text(encoding="utf-8")
-    assert "inference" not in stored
-    assert "answered" not in stored
-    assert not latencies(records.only(records.launches()))

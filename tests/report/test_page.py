@@ -13,7 +13,6 @@ import pytest
 
 from suite.analysis.records.load import Launch, Loaded
 from suite.analysis.rows.groups import group
-from suite.analysis.rows.wording import figure
 from suite.record.record import Outcome, Record
 from suite.report.html.links import Link
 from suite.report.html.page import report
@@ -119,67 +118,6 @@ def test_nothing_is_fetched_and_only_the_page_s_own_style_and_script_may_run(usu
 def digest(text: str) -> str:
     """The source of a policy that allows this text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def test_every_launch_of_a_plot_says_its_cell_its_value_and_its_flags(tmp_path: Path) -> None:
-    held = [replace(each, flags=("</title><script>",)) for each in records.launches(n=2)]
-    _, read = page(held, drawings=drawn(held, tmp_path))
-    cell, rate = held[0].cell.id, figure(held[0].samples_per_s, 4)
-    assert f"{cell}, launch 0, </title><script>: {rate} samples/s" in read.titles
-    assert [title for title in read.titles if title.startswith(f"{cell}: ") and "(" in title]
-    assert [tag for tag, _ in read.tags].count("script") == 1
-
-
-def test_links_lead_to_the_index_the_files_and_the_parts_of_the_page() -> None:
-    links = (Link("All runs", "../index.html"), Link("cells.csv", "cells.csv"))
-    text, read = page(records.launches(n=6), links)
-    addresses = [str(attributes["href"]) for tag, attributes in read.tags if tag == "a"]
-    assert addresses[:2] == ["../index.html", "cells.csv"]
-    ids = {attributes["id"] for _, attributes in read.tags if "id" in attributes}
-    assert {address[1:] for address in addresses[2:]} <= ids
-    assert "<title>file: training benchmarks</title>" in text
-
-
-def test_the_answer_comes_first_then_a_plot_then_tables_and_the_rest_is_folded(usual: tuple[str, Page]) -> None:
-    text, read = usual
-    order = [
-        'id="answer"',
-        'id="hero"',
-        '<table id="table0"',
-        "<h2>All plots",
-        '<table id="launches"',
-        "<h2>Run it again",
-    ]
-    places = [text.index(words) for words in order]
-    assert places == sorted(places)
-    folded = text[text.index('<details class="fold">') :]
-    assert folded.count("<details") == folded.count("</details>")
-    assert '<table id="launches"' in folded
-    first = text[text.index('id="answer"') : text.index('id="hero"')]
-    assert 1 <= first.count("<p>") <= 3
-    assert "faster" in read.said or "fastest" in read.said
-
-
-def test_columns_that_explain_are_behind_a_switch_and_those_that_decide_are_not() -> None:
-    text, _ = page(records.launches(n=6))
-    head = text[text.index('<table id="table0"') : text.index("</thead>")]
-    shown = re.findall(r'<th scope="col"(?: class="(?:text|broad| )*")?>([^<]*)<', head)
-    hidden = re.findall(r'<th scope="col" class="(?:text )?more broad">([^<]*)<', head)
-    assert shown == [
-        "framework",
-        "compile",
-        "n",
-        "samples/s",
-        "ratio",
-        "verdict",
-        "first step s",
-        "identity",
-        "outcome",
-    ]
-    assert {"step ms", "CPU cores"} <= {*hidden} or "step ms" in hidden
-    assert 'class="all"' in text[: text.index("<table")]
-    narrow = re.findall(r'<th scope="col"(?: class="text")?>([^<]*)<', head)
-    assert narrow == ["framework", "ratio", "verdict"], "what a narrow screen shows at first"
 
 
 def test_every_table_has_a_caption_and_its_headers_their_scope() -> None:

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from suite.record.record import Record, Window
+from suite.record.record import Record
 from suite.report.plots import draw, find_charts, save
 from suite.report.plots.kinds.bars import step_times, throughput
 from suite.report.plots.kinds.learning import accuracy_epochs, accuracy_time, agreement, first_epoch_loss
-from suite.report.plots.kinds.lines import batch
 from suite.report.plots.kinds.shares import first_step, phases
 from suite.report.plots.kinds.timeline import timeline
 from tests import records
@@ -38,7 +37,7 @@ def test_each_plot_is_written_as_png_and_svg(tmp_path: Path) -> None:
     assert min(sizes.values()) > 3_000
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+@pytest.mark.parametrize("suffix", ["svg", "pdf"])
 def test_a_style_of_one_s_own_is_that_of_the_plot(suffix: str, tmp_path: Path) -> None:
     style = tmp_path / "paper.mplstyle"
     style.write_text("font.family: DejaVu Serif\naxes.grid: True\n")
@@ -103,25 +102,6 @@ def test_loading_adds_what_training_takes_beyond_its_steps_and_never_less_than_n
     assert phases(only([timed(0.1), records.failed(records.record("jax"))])) is None
 
 
-def test_one_stalled_window_is_named_and_does_not_set_the_scale() -> None:
-    held = records.launches(n=2)
-    train = held[0].phases["train"]
-    held[0] = replace(held[0], phases={"train": replace(train, windows=(*train.windows[1:], Window(20, 100.0)))})
-    (panel,) = panels(step_times(only(held)))
-    assert any("ms, up to 15," in text for text in panel.beside.values())
-    assert panel.x.high is not None
-    assert panel.x.high < 200
-
-
-def test_batches_are_ticked_at_powers_of_two_and_their_marks_stand_side_by_side() -> None:
-    rates, memory = panels(batch(only([each for size in (32, 48, 128) for each in records.launches(n=1, batch=size)])))
-    assert list(rates.x.ticks) == [32, 64, 128]
-    assert "batch size" in memory.x.label
-    places = [each.x[0] for each in rates.traces]
-    assert len(set(places)) == 3
-    assert all(32 / 1.1 < place < 32 * 1.1 for place in places)
-
-
 def test_each_seed_is_a_thin_line_of_its_own() -> None:
     chart = accuracy_epochs(trained(seeds=4))
     assert len([each for each in traces(chart, "lines") if each.look.get("linewidth") == 0.7]) == 3 * 4
@@ -129,29 +109,11 @@ def test_each_seed_is_a_thin_line_of_its_own() -> None:
     assert accuracy_time(trained(epochs=1)) is not None
 
 
-def test_marks_and_dashes_of_lines_on_each_other_take_turns_at_one_width() -> None:
-    marked = [each for each in traces(first_epoch_loss(trained(seeds=1)), "lines") if each.look.get("markevery")]
-    (step,) = {each.look["markevery"][1] for each in marked}
-    starts = [each.look["markevery"][0] for each in marked]
-    assert len({*starts}) == 3
-    assert all(len(each.text) == len(each.x[start::step]) for each, start in zip(marked, starts, strict=True))
-    assert len({each.look["linewidth"] for each in marked}) == 1
-
-
 def test_losses_are_compared_in_words_only_without_dropout() -> None:
     assert agreement(trained(1, recipe="no-dropout")) == pytest.approx(1e-4)
     assert "0.01 %" in said(first_epoch_loss(trained(1, recipe="no-dropout")))
     assert agreement(trained(1)) is None
     assert "Largest difference" not in said(first_epoch_loss(trained(1)))
-
-
-def test_unsupported_cells_are_named_below_and_take_no_row() -> None:
-    no = [*records.launches(precision="bf16"), *records.launches(["pytorch"], compile="graph")]
-    held = [*records.launches(), *(records.failed(each, "unsupported") for each in no)]
-    for make in (throughput, first_step, step_times):
-        chart = make(only(held))
-        assert len(panels(chart)[0].rows.places) == 3
-        assert "not drawn: graph (PyTorch); bf16 (PyTorch, TensorFlow and JAX)." in said(chart)
 
 
 def test_a_disturbed_launch_is_a_cross_and_in_no_bar() -> None:

@@ -9,13 +9,13 @@ import pytest
 from suite.analysis.search.state import Race
 from suite.plan.cell import Cell, Loader
 from suite.plan.matrix import Matrix
-from suite.plan.objective import Question, limit, objectives
+from suite.plan.objective import Question, objectives
 from suite.plan.space import with_recipe
 from suite.plan.sweeps.files import union_of_names
 from suite.plan.sweeps.sweep import AXES, parse_values, swept, usual
 from suite.record.record import Outcome
 from suite.report.plots.kinds.race import race_plot
-from suite.report.text.search import command, findings, label, outs, risk, say_untried, standing, title, verdict
+from suite.report.text.search import command, say_untried, standing, verdict
 from tests.drawn import panels, traces
 from tests.tuning import Launcher, cells, raced, usual_rate
 
@@ -29,19 +29,6 @@ def failing(cell: Cell, number: int) -> float | Outcome:
 @pytest.fixture(scope="module")
 def found() -> Race:
     return raced(CELLS, Launcher(failing))
-
-
-def test_a_decided_race_in_words(found: Race) -> None:
-    assert title(found) == "IMDB LSTM, samples/s"
-    assert verdict(found) == "Best: pytorch · bf16 · b128 · eager. All other cells are out."
-    grid = standing(found, found.recommended)
-    assert list(grid.headers) == ["cell", "samples/s", "of the best", "95 % interval", "launches"]
-    (row,) = grid.rows
-    assert row[0] == "pytorch · bf16 · b128 · eager"
-    assert row[2] == "1"
-    assert outs(found)[0].startswith("Out: diverged: the loss is nan: jax · fp32 · b32 · compile, jax")
-    assert risk(found).startswith("Risk that the tests dropped the best cell: at most ")
-    assert say_untried(found) == ""
 
 
 def test_a_race_that_its_budget_ends_says_what_is_undecided() -> None:
@@ -63,23 +50,6 @@ def test_equal_cells_and_a_front_in_words() -> None:
     )
     assert verdict(front).startswith("2 cells on the Pareto front, pytorch · bf16 · b128 best in samples/s.")
     assert standing(front, front.recommended).rows[0][2].endswith("GiB")
-
-
-def test_a_race_in_which_all_break_a_limit_recommends_nothing() -> None:
-    found = raced(CELLS, Launcher(usual_rate), Question(limits=(limit("memory=1MiB"),)))
-    assert verdict(found) == "No cell can be recommended: 8 break a limit"
-
-
-def test_what_settings_brought_needs_two_blocks(found: Race) -> None:
-    grid = findings(found)
-    assert grid is not None
-    assert {row[0] for row in grid.rows} >= {"precision", "batch"}
-    assert findings(raced(CELLS, Launcher(usual_rate), budget=8)) is None
-
-
-def test_labels_have_what_differs_only() -> None:
-    both = [Cell("imdb_lstm", "jax", batch=32, loader=Loader("workers", 2)), Cell("imdb_lstm", "jax", batch=64)]
-    assert [label(cell, both) for cell in both] == ["jax · b32 · w2", "jax · b64 · tuned"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +82,3 @@ def test_the_plot_has_a_bar_per_cell_that_ends_where_the_cell_was_out(found: Rac
     assert panel.rows.names[0] == "pytorch · bf16 · b128 · eager"
     assert panel.bold == {0.0}
     assert "failed" in panel.beside.values()
-
-
-def test_nothing_is_drawn_before_the_first_launch() -> None:
-    assert race_plot(raced(CELLS, Launcher(usual_rate), budget=0)) is None

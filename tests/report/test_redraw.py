@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,21 +18,28 @@ from tests.studies.redraw import differences, main, renewed
 from tests.weights import published, weight
 
 
-@pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def draw(tables: object, learned: object, folder: Path, *_: object) -> list[object]:
+    (folder / "hero.png").write_bytes(b"drawn")
+    return []
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A published run in the form of old: indented, every record whole, plain lines over time."""
-
-    def draw(tables: object, learned: object, folder: Path, *_: object) -> list[object]:
-        (folder / "hero.png").write_bytes(b"drawn")
-        return []
-
-    monkeypatch.setattr(plots, "draw", draw)
-    folder = tmp_path / "results"
+    folder = tmp_path_factory.mktemp("made") / "results"
     run = folder / "runs" / "machine" / "0001_a.json"
     run.parent.mkdir(parents=True)
     run.write_text(json.dumps(records.saved(records.everything(gpu=False)), indent=4))
-    assert compare([str(run), "--publish", str(folder)]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "draw", draw)
+        assert compare([str(run), "--publish", str(folder)]) == 0
     return folder
+
+
+@pytest.fixture
+def results(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(plots, "draw", draw)
+    return Path(shutil.copytree(made, tmp_path / "results"))
 
 
 def contents(folder: Path) -> dict[str, bytes]:

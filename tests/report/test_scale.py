@@ -7,7 +7,7 @@ import pytest
 
 from suite.analysis.statistics.inference import quartiles
 from suite.report.plots.kinds.bars import throughput
-from suite.report.tables.frame import MOST, SHOWN, excerpt
+from suite.report.tables.frame import EXCERPT_ROWS, PLOTTED_ROWS_MOST, excerpt
 from tests import records
 from tests.drawn import said
 from tests.records import only
@@ -21,7 +21,7 @@ def test_a_plot_of_many_rows_shows_the_fastest_of_each_framework_and_says_so() -
     whole = only([*large(), *(records.failed(each) for each in records.launches(n=1, batch=999))])
     part = excerpt(whole)
     assert len(whole.group.rows) == 123
-    assert len(part.group.rows) == len(part.frame) == SHOWN
+    assert len(part.group.rows) == len(part.frame) == EXCERPT_ROWS
     for name in ("pytorch", "tensorflow", "jax"):
         held, all_of = (each.frame[each.frame["framework"] == name]["samples_per_s"] for each in (part, whole))
         assert sorted(held) == sorted(all_of.dropna())[-5:]
@@ -32,7 +32,7 @@ def test_a_plot_of_many_rows_shows_the_fastest_of_each_framework_and_says_so() -
 
 
 def test_a_plot_of_few_rows_shows_all() -> None:
-    whole = only(large(MOST // 3))
+    whole = only(large(PLOTTED_ROWS_MOST // 3))
     assert excerpt(whole) is whole
 
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from suite.analysis.rows.metrics import Prices
 from suite.record.parts.history import Epoch, TrainingHistory
-from suite.report.screen.short import ROWS_MOST, screen, short
-from suite.report.tables.frame import table
-from suite.report.text.answer import answer
-from tests.records import HOSTILE, everything, failed, launches, mixed, record, replace
-from tests.shown import grouped
+from suite.report.screen.short import ROWS_MOST, short
+from tests.records import HOSTILE, everything, failed, launches, record
 
 
 def told(held: list, columns: int = 120) -> list[str]:
@@ -29,53 +25,11 @@ def test_a_row_per_cell_with_its_ratio_and_below_it_the_answer() -> None:
     assert float(tensorflow.split()[5]) > 1 > float(jax.split()[5])
 
 
-def test_from_six_launches_on_there_are_verdicts_and_no_caveat() -> None:
-    lines = told(launches(n=6))
-    assert "verdict" in lines[1].split()
-    assert "slower" in lines[5].split()
-    assert not any("not" in line and "tested" in line for line in lines)
-
-
-def told_of(held: list, prices: Prices = Prices()) -> str:  # noqa: B008 - frozen
-    made = table(grouped(held), "pytorch", prices)
-    return "\n".join(screen(answer([made]), [made], [], 120, more=""))
-
-
-def test_what_an_epoch_costs_is_on_the_screen_where_a_price_is_known() -> None:
-    held = launches(n=1)
-    assert "cost per epoch EUR" in " ".join(told_of(held, Prices(2.5, currency="EUR")).split())
-    assert "cost" not in told_of(held)
-
-
-def test_bottlenecks_are_on_the_screen_where_all_are_decided_or_they_were_asked_for() -> None:
-    lean = [
-        replace(each, phases={"train": each.phases["train"]} if each.launch else each.phases) for each in launches()
-    ]
-    assert "undecided" in {cell.bottleneck.kind for cell in table(grouped(lean)).cells}
-    assert "bottleneck" not in told_of(lean)
-    plan = {"phases": ["train", "compute", "input"], "chosen": True}
-    assert "bottleneck" in told_of([replace(each, run=each.run | {"plan": plan}) for each in lean])
-
-
-def test_what_failed_keeps_its_row() -> None:
-    text = "\n".join(told(mixed()))
-    assert "out-of-memory" in text
-    assert "2/3" in text
-    assert "throttled" in text
-
-
 @pytest.mark.parametrize("columns", [40, 80, 120])
 def test_nothing_is_wider_than_the_screen_or_cut(columns: int) -> None:
     shown = told([*everything(), *launches(workload="imdb_lstm")], columns)
     assert max(map(len, shown)) < columns
     assert not any("…" in line for line in shown)
-
-
-def test_every_row_that_the_answer_rests_on_is_shown() -> None:
-    held = [each for batch in (16, 32, 64, 128) for each in launches(n=2, batch=batch)]
-    shown = told(held)
-    assert sum(line.startswith(("pytorch ", "tensorflow ", "jax ")) for line in shown) == 12
-    assert [line.partition(":")[0] for line in shown[-4:]] == [f"CIFAR-100 CNN, batch {n}" for n in (16, 32, 64, 128)]
 
 
 def test_of_a_large_table_the_rest_is_counted() -> None:
@@ -97,16 +51,3 @@ def test_trainings_to_the_end_show_their_accuracy() -> None:
     assert lines[-2].endswith("accuracy .432 (n = 1, not tested)")
     assert "test accuracy" in lines[1]
     assert "0.4321" in lines[3]
-
-
-def test_what_is_unsupported_goes_last_and_is_cut_first() -> None:
-    held = [failed(x, "unsupported", "no such mode") for x in launches(["pytorch"], compile="max")] + launches(n=3)
-    table = [line for line in told(held) if line.startswith(("pytorch", "tensorflow", "jax"))]
-    assert ["unsupported" in line for line in table] == [False, False, False, True]
-
-
-def test_columns_that_decide_least_yield_on_a_narrow_screen() -> None:
-    assert "bottleneck" in "\n".join(told(launches(n=6), 120))
-    narrow = "\n".join(told(launches(n=6), 80))
-    assert "bottleneck" not in narrow
-    assert "verdict" in narrow

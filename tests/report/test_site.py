@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -223,39 +222,3 @@ def test_a_summary_is_no_run(tmp_path: Path) -> None:
     assert find([str(site)])[0] == [Path(run)]
     with pytest.raises(LoadError, match="no run in this folder"):
         find([str(site / "0001_a")])
-
-
-class Unfolded(HTMLParser):
-    """The text of a page that is seen without opening any fold."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.folds, self.said = 0, ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.folds += tag == "details"
-
-    def handle_endtag(self, tag: str) -> None:
-        self.folds -= tag == "details"
-
-    def handle_data(self, data: str) -> None:
-        if not self.folds:
-            self.said += data
-
-
-def test_the_index_shows_the_newest_verdicts_without_a_click(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    for name, n in (("0001_old", 2), ("0002_new", 6)):
-        held = [
-            replace(r, started=f"2026-03-0{name[3]}T10:00")
-            for workload in ("cifar100_cnn", "imdb_lstm")
-            for r in records.launches(n=n, run=name, workload=workload)
-        ]
-        assert main([saved(tmp_path, name, held, name), "--publish", str(site)]) == 0
-    seen = Unfolded((site / "index.html").read_text()).said
-    verdicts = [entry.verdict for entry in read(site / "0002_new").entries]
-    assert len(verdicts) == 2
-    assert all(verdict[1:] in seen for verdict in verdicts)
-    older = [entry.verdict for entry in read(site / "0001_old").entries]
-    assert not [verdict for verdict in older if verdict[1:] in seen], "those of earlier runs are folded"

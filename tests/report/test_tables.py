@@ -6,13 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from suite.analysis.records.load import Launch
 from suite.analysis.rows.wording import figure
 from suite.record.record import Record
-from suite.record.text import clean
-from suite.report.format.text import spread
-from suite.report.screen.markdown import escape
-from suite.report.tables.launches import launch_table
 from tests import records
 from tests.expected import golden
 from tests.records import HOSTILE, mixed, only, tables
@@ -46,12 +41,6 @@ def test_a_ratio_is_formed_within_blocks() -> None:
     assert only(held).frame["ratio"].tolist() == [1.0, sorted(by_block)[1]]
     drifting = [*held[:4], *slow[4:]]  # a block in which all are another speed leaves the others' ratios alone
     assert only(drifting).frame["ratio_blocks"].tolist() == [3, 3]
-
-
-def test_the_usual_compile_mode_is_the_baseline_among_several() -> None:
-    held = [*records.launches(["pytorch"], compile="compile"), *records.launches(["pytorch", "jax"])]
-    assert set(only(held).frame["ratio_baseline"]) == {"cifar100_cnn-pytorch-fp32-b32-eager-tuned"}
-    assert set(only(records.launches(["pytorch"], compile="compile")).frame["ratio"]) == {1.0}
 
 
 def reasons(held: Sequence[Record]) -> list[str]:
@@ -96,38 +85,6 @@ def test_no_ratio_to_a_failed_baseline_and_none_without_a_common_block() -> None
     assert "no block" in reasons([held[0], records.failed(held[1]), records.failed(held[2]), held[3]])[1]
 
 
-def test_a_failed_cell_is_a_row_with_its_outcome_and_reason() -> None:
-    held = records.launches(n=2)
-    text = terminal(
-        only([records.failed(r, "unsupported", "no such kernel") if i % 3 == 2 else r for i, r in enumerate(held)])
-    )
-    assert "unsupported" in text
-    assert "[1] unsupported: no such kernel" in text
-    assert "0/2" in text
-
-
-def test_all_cells_failed() -> None:
-    found = only([records.failed(r) for r in records.launches()])
-    assert found.frame["outcome"].tolist() == ["timeout"] * 3
-    assert found.group.data_kind == "unknown", "nobody got as far as the data"
-    for text in (terminal(found), in_markdown(found)):
-        assert "no answer after 600 s" in text
-        assert "nan" not in text
-
-
-def test_launches_that_ended_differently_are_counted() -> None:
-    held = records.launches(["jax"])
-    row = only([held[0], records.failed(held[1]), held[2]]).frame.iloc[0]
-    assert (row["outcome"], row["launches_ok"], row["launches"]) == ("ok 2, timeout 1", 2, 3)
-
-
-def test_flags_are_counted_and_an_unsteady_launch_is_one() -> None:
-    held = records.launches(["jax"])
-    held[0] = replace(held[0], phases={"train": replace(held[0].phases["train"], steady=False)})
-    held = [replace(r, flags=("contended",)) for r in held]
-    assert only(held).frame["flags"].tolist() == ["contended, unsteady 1/3"]
-
-
 def test_one_kind_of_memory_is_shown_where_all_have_it_and_kinds_are_told_apart_where_not() -> None:
     held = records.launches(n=1)
     both = {"rss_peak_bytes": 2**30, "allocator_peak_bytes": 2**20}
@@ -165,25 +122,6 @@ def test_strange_shapes_of_what_the_schema_leaves_open() -> None:
         assert terminal(only(held))
 
 
-def test_a_launch_that_failed_early_joins_the_table_of_its_run() -> None:
-    (found,) = tables([records.failed(records.record("jax")), *records.launches(["pytorch"])])
-    assert found.frame["framework"].tolist() == ["pytorch", "jax"]
-    assert found.group.data_kind == "real"
-
-
-def test_launches_are_tidy_one_row_each_failed_ones_included() -> None:
-    held = mixed()
-    columns = launch_table(Launch(r, "run-a", "0001_a.json") for r in held)
-    assert {len(values) for values in columns.values()} == {len(held)}
-    assert set(columns["status"]) == {"ok", "timeout", "out-of-memory"}
-    failed = columns["status"].index("timeout")
-    assert columns["reason"][failed] == "no answer after 600 s"
-    assert columns["train_samples_per_s"][failed] is None
-    assert columns["train_samples_per_s"][0] == pytest.approx(held[0].samples_per_s)
-    assert columns["memory_rss_peak_bytes"][0] == held[0].memory["rss_peak_bytes"]
-    assert isinstance(columns["memory_rss_peak_bytes"][0], int)
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(1234.4, "1,234"), (999.7, "1,000"), (26.31, "26.3"), (0.02631, "0.0263"), (0, "0"), (1e-12, "1.00e-12"),
@@ -191,22 +129,6 @@ def test_launches_are_tidy_one_row_each_failed_ones_included() -> None:
 )  # fmt: skip
 def test_numbers_keep_three_figures(value: float | None, text: str) -> None:
     assert figure(value) == text
-
-
-def test_a_spread_is_left_out_where_there_is_none() -> None:
-    assert spread(1.0, 1.0, 1.0) == "1.00"
-    assert spread(2.0, 1.0, 3.0) == "2.00 (1.00\u20133.00)"
-    assert spread(float("nan"), None, None) == "\u2013"
-
-
-def test_clean_text_is_one_line_of_limited_length() -> None:
-    assert clean("a\n\tb\x00c\u200b d") == "a b c d"
-    assert len(clean("x" * 10_000)) == 300
-    assert clean(None) == "None"
-
-
-def test_markdown_is_shown_as_it_stands() -> None:
-    assert escape("a|b <i> & _c_ [d] \\") == "a\\|b &lt;i&gt; &amp; \\_c\\_ \\[d\\] \\\\"
 
 
 def test_a_row_that_is_slower_than_another_is_not_best_although_the_noisy_first_ties_with_both() -> None:

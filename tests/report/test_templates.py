@@ -64,13 +64,6 @@ def test_a_value_that_is_missing_is_an_error_and_not_an_empty_place() -> None:
         render("report.html.jinja", title="t")
 
 
-def test_without_a_script_nothing_is_shown_that_needs_one() -> None:
-    page = Page(index())
-    assert "button" not in [tag for tag, _ in page.tags]
-    (field,) = (attributes for tag, attributes in page.tags if attributes.get("class") == "filter")
-    assert "hidden" in field
-
-
 def test_the_script_sorts_figures_by_value_and_words_after_them() -> None:
     node = shutil.which("node")
     if node is None:

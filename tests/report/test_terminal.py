@@ -71,37 +71,10 @@ def test_a_pipe_gets_every_row_whole_in_one_line() -> None:
             assert any(re.fullmatch(rf"\s*{pattern}\s*", line) for line in lines), row
 
 
-def test_a_pipe_takes_no_width_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = terminal(only(mixed()), None)
-    monkeypatch.setenv("COLUMNS", "40")
-    assert terminal(only(mixed()), None) == whole
-
-
-@pytest.mark.parametrize("width", [None, *WIDTHS])
-def test_no_line_ends_in_spaces(width: int | None) -> None:
-    lines = terminal(only(mixed()), width).splitlines()
-    assert lines == [line.rstrip() for line in lines]
-
-
-def test_where_not_even_words_fit_beside_each_other_the_columns_go_on_below_with_the_names_again() -> None:
-    text = terminal(only(mixed()), 80)
-    heads = [line for line in text.splitlines() if line.startswith("framework")]
-    assert len(heads) == 2
-    assert "samples/s" in heads[0]
-    assert "outcome" in heads[1]
-    assert "samples/s" not in heads[1]
-
-
 def test_a_word_wider_than_the_terminal_is_folded_and_not_cut_off() -> None:
     stream = io.StringIO()
     Terminal(stream, 20).show_grid(Grid(["cell"], [["x" * 70]], [LEFT]))
     assert stream.getvalue().count("x") == 70
-
-
-def test_a_table_without_rows_is_its_header() -> None:
-    stream = io.StringIO()
-    Terminal(stream, 80).show_grid(Grid(["cell", "n"], [], [LEFT, RIGHT]))
-    assert stream.getvalue() == "cell  n\n----  -\n"
 
 
 VERDICTS = Grid(

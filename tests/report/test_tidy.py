@@ -27,7 +27,6 @@ from suite.report.tables.launches import (
 )
 from tests import records
 from tests.expected import golden
-from tests.profiles import profiled
 from tests.records import HOSTILE, mixed, replace
 
 ROOT = Path(__file__).parents[2]
@@ -116,12 +115,3 @@ def test_without_pyarrow_the_file_is_left_out_and_a_note_says_so(
     assert capsys.readouterr().err.count("launches.parquet was left out") == 1
     assert not (tmp_path / "out" / "launches.parquet").exists()
     assert (tmp_path / "out" / "launches.csv").exists()
-
-
-def test_a_profile_is_a_column_per_category() -> None:
-    columns = launch_table(
-        [Launch(each, "run-a", "a.json") for each in [profiled(records.record("jax")), records.record("jax", 1)]]
-    )
-    gradients, step = columns["profile_convolution_weight_gradient_ms"], columns["train_step_ms_median"]
-    assert gradients == [pytest.approx(step[0] / 2, rel=0.1), None]
-    assert columns["profile_step_ms"][0] == pytest.approx(1.1 * step[0], rel=0.1)

@@ -58,16 +58,6 @@ def test_hatches_are_small_tiles_that_differ_and_meet_the_next_without_a_step() 
             assert abs(x_end - x) == pytest.approx(abs(y_end - y))
 
 
-def test_lines_of_a_tile_rise_and_fall_as_they_did() -> None:
-    def slopes(hatch: str) -> set[bool]:
-        ends = re.findall(r"M(\S+) (\S+)L(\S+) (-?\d+)", hatched(hatch).get("d", ""))
-        return {float(last) < float(first) for _, first, _, last in ends}
-
-    assert slopes("////") == {True}
-    assert slopes("\\\\\\\\") == {False}
-    assert slopes("xxxx") == {True, False}
-
-
 def test_plots_are_light_and_their_letters_are_text_of_a_family_that_others_can_stand_in_for(tmp_path: Path) -> None:
     drawn = plots.draw(tables(records.mixed()), [], tmp_path, [])
     assert len(drawn) == 8
@@ -81,17 +71,6 @@ def test_plots_are_light_and_their_letters_are_text_of_a_family_that_others_can_
         shapes = re.sub(r"<text.*?</text>|<title>.*?</title>", "", each.svg)
         assert not re.search(r"\d\.\d{3,}", shapes), each.name
         assert not re.search(r"<metadata|<!--|style=|matplotlib", each.svg)
-
-
-def test_a_picture_is_as_large_as_its_figure_and_its_letters_stand_where_they_were(svg: str) -> None:
-    root = ElementTree.fromstring(svg)
-    assert root.get("width") == "648pt"
-    texts = {text.text: text for text in root.iter(f"{SVG}text")}
-    title = texts["Training throughput of the CIFAR-100 CNN, by framework"]
-    assert (title.get("x"), title.get("y")) == ("14.4", "25.9")
-    assert (title.get("font-size"), title.get("font-weight")) == ("12px", "bold")
-    assert texts["PyTorch"].get("text-anchor") == "end"
-    assert texts["samples per second (higher is better)"].get("text-anchor") == "middle"
 
 
 def test_each_mark_has_its_text_and_a_line_one_text() -> None:

@@ -14,10 +14,8 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
 from suite.plan.command.common import OWN
-from suite.record.parts.profile import Operation
 from suite.record.record import Record
 from suite.report.format.terminal import Terminal
-from suite.report.screen.markdown import explanation
 from suite.report.tables.breakdowns import breakdowns
 from suite.report.tables.frame import Table, table
 from suite.report.text.why import PairExplanation, explain_pairs, explain_sides, no_profile
@@ -27,8 +25,6 @@ from tests.profiles import CNN, all_profiled, profiled
 from tests.records import HOSTILE, only
 
 pytestmark = pytest.mark.usefixtures("undrawn")
-
-SLOWED = {name: 0.55 * share for name, share in CNN["jax"].items()} | {"input pipeline": 0.45}
 
 
 def every(shown: Table) -> list[PairExplanation]:
@@ -71,15 +67,6 @@ def test_flagged_launches_and_unknown_operations_are_told() -> None:
     assert "No rule knows 0 % and 10 % of the two steps (other)" in told(unknown)
 
 
-def test_a_setting_is_explained_within_its_framework() -> None:
-    slow = [replace(each, phases=records.timed(0.12).phases) for each in records.launches(["jax"], n=6)]
-    held = [*(profiled(each, SLOWED) for each in slow), *all_profiled(records.launches(["jax"], n=6, precision="bf16"))]
-    (one,) = group([Launch(each, "run-a", "a.json") for each in held], "precision")
-    (pair,) = every(table(one))
-    assert pair.title.startswith("JAX with bf16 against fp32: ")
-    assert pair.lines[1].startswith("Input pipeline: 0 ms against ")
-
-
 def test_a_significant_ratio_is_explained_and_an_equal_one_only_when_asked() -> None:
     held = all_profiled([*records.launches(["jax"], n=6), *records.launches(["jax"], n=6, precision="bf16")])
     (one,) = group([Launch(each, "run-a", "a.json") for each in held], "precision")
@@ -90,19 +77,6 @@ def test_a_significant_ratio_is_explained_and_an_equal_one_only_when_asked() -> 
     assert "no difference to explain" in told_pair.lines[-1]
 
 
-def test_a_row_without_a_profile_is_named() -> None:
-    held = records.launches(["pytorch", "jax"], n=2)
-    held = [profiled(each) if each.cell.framework == "jax" else each for each in held]
-    assert "No profile of pytorch, eager. Measure with --profile to record one: training-suite run --profile" in told(
-        held
-    )
-
-
-def test_without_any_profile_nothing_is_explained() -> None:
-    assert every(only(records.launches(n=2))) == []
-    assert breakdowns(only(records.launches(n=2))) == []
-
-
 def test_a_sum_that_disagrees_with_the_timed_step_says_so_and_why() -> None:
     made = profiled(records.record("jax"))
     assert made.profile
@@ -111,26 +85,6 @@ def test_a_sum_that_disagrees_with_the_timed_step_says_so_and_why() -> None:
     assert any(
         "As profiled, the sum is 67 % of the timed step. the profiler slowed the loader" in note for note in notes
     )
-
-
-def test_fused_kernels_name_what_they_hold() -> None:
-    made = profiled(records.record("jax"))
-    assert made.profile
-    fused = Operation("fusion.7", "element-wise", 0.01, 3.0, holds=("add", "maximum"))
-    made = replace(made, profile=replace(made.profile, operations=(fused,)))
-    assert any("fusion.7 (add and maximum)" in note for note in breakdowns(only([made]))[0].notes)
-
-
-def test_the_page_folds_the_causes_under_their_table() -> None:
-    text = page(all_profiled(records.launches(n=6)))[0]
-    assert text.count("<summary>Why: ") == 3
-    assert text.index("<summary>Why: JAX against PyTorch") > text.index('<table id="table0">')
-    assert text.index("<summary>Where the time of a step goes") < text.rindex("Every launch")
-    assert '<table id="table0-part0">' in text
-    assert "<summary>Roofline" in text
-    without = page(records.launches(n=6))[0]
-    assert "<summary>Why: " not in without
-    assert "<summary>Where the time" not in without
 
 
 NAME = HOSTILE.encode("utf-8", "replace").decode()[:120]
@@ -188,32 +142,6 @@ def test_compare_tells_why_in_every_format(
     assert explained["causes"][0]["difference"]["low"] < seconds
     assert explained["causes"][0]["known"]
     assert explained["blocks"] == 6
-
-
-def test_without_a_profile_compare_says_how_to_get_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = str(records.save(tmp_path / "0001_a.json", records.launches(n=2)))
-    for form in ("terminal", "markdown", "json"):
-        assert main([path, "--why", "--format", form]) == 0
-        assert "training-suite run --profile" in " ".join(capsys.readouterr().out.split())
-    assert main([path]) == 0
-    assert "--profile" not in capsys.readouterr().out
-
-
-def test_each_pair_is_explained_once_and_its_other_settings_are_folded() -> None:
-    held = all_profiled([*records.launches(n=6), *records.launches(n=6, batch=64)])
-    shown = only(held)
-    found = explain_sides(shown)
-    assert len(found) == 3, "of three frameworks, each pair once"
-    assert sorted(told.title for each, others in found for told in (each, *others)) == sorted(
-        told.title for _, told in explain_pairs(shown)
-    )
-    assert all(len(others) == 1 for _, others in found)
-    text = explanation(*found[0])
-    assert text.count("### Why: ") == 1
-    assert text.index("<details>") > text.index(found[0][0].lines[0][:20])
 
 
 def test_the_way_to_a_profile_names_a_workload_from_outside() -> None:

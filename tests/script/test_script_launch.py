@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -17,6 +18,7 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import Record
+from suite.script import answer
 from suite.script.launch import ScriptLaunch, Watching, copy
 from suite.script.variants import Variant
 from suite.session.launches import logs
@@ -70,6 +72,13 @@ def test_lines_that_match_a_pattern_are_steps(tmp_path: Path) -> None:
     assert record.outcome.ok
     assert record.settings["seen_by"] == "pattern"
     assert 0.005 <= record.phases["train"].step_s < 0.1
+
+
+def test_losses_that_are_printed_are_kept_and_what_is_no_number_is_told(tmp_path: Path) -> None:
+    text = "import time\nfor loss in ('2.5', 'nan', '1e-3', '?'): print('loss:', loss)\ntime.sleep(1.1)"
+    record = launch(tmp_path, text, watching=Watching(loss=re.compile("loss: (.+)")))
+    assert record.settings["losses"] == [2.5, None, 0.001]
+    assert Record.from_json(record.to_json()) == record
 
 
 def test_a_run_of_which_no_step_is_seen_is_one_figure(tmp_path: Path) -> None:
@@ -173,3 +182,45 @@ def test_a_script_that_is_to_end_by_itself_goes_on_after_its_loader_was_measured
     record = launch(tmp_path, text, "0.004", watching=Watching(to_the_end=True))
     assert record.outcome.ok
     assert {*record.phases} == {"train", "compute", "input"}
+
+
+LOOP = f"""
+import sys, time
+sys.path.append({str(ROOT)!r})
+from suite.watch import watch
+kept = []
+class Batch:
+    shape = (8,)
+for batch in watch([Batch()] * 100_000):
+"""
+
+
+def watched(folder: Path, step: str) -> dict[str, Any]:
+    record = launch(folder, LOOP + step)
+    assert record.outcome.ok
+    found: dict[str, Any] = record.settings["watched"]
+    return found
+
+
+def test_sleep_in_each_step_is_waiting_at_its_line(tmp_path: Path) -> None:
+    found = watched(tmp_path, "    time.sleep(0.01)\n")
+    line = (LOOP + "x").count("\n") + 1
+    assert found["waits"] > 0.5
+    assert found["lines"][f"train.py:{line}"] > 0.5
+    assert found["grows_bytes_per_s"] == 0
+
+
+def test_steps_that_compute_do_not_wait(tmp_path: Path) -> None:
+    assert watched(tmp_path, "    sum(range(200_000))\n")["waits"] < answer.SHARE_LEAST
+
+
+def test_memory_that_grows_with_each_step_is_seen(tmp_path: Path) -> None:
+    found = watched(tmp_path, "    kept.append(bytes([1]) * 100_000)\n    time.sleep(0.004)\n")
+    assert found["grows_bytes_per_s"] > 1 << 20
+
+
+def test_a_framework_is_known_of_a_script_whose_steps_are_not_seen(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("__version__ = '1.2'", encoding="utf-8")
+    record = launch(tmp_path, "import time, torch\ntime.sleep(1.2)\n", watching=Watching(to_the_end=True))
+    assert record.settings["seen_by"] == "whole run"
+    assert record.environment["packages"] == {"torch": "1.2"}

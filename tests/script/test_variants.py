@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from suite.plan.cell import Cell
+from suite.plan.cell import FRAMEWORKS, Cell
+from suite.plan.settings.allocators import CHOSEN_BY
+from suite.plan.settings.switches import list_switches
+from suite.record.parts.words import hide
 from suite.script.variants import (
     AS_IT_IS,
-    SWITCHES,
     ScriptError,
     Variant,
     digest_of,
     find_command,
-    hide,
     read_variants,
     switches,
     with_argument,
@@ -26,7 +27,7 @@ from suite.script.variants import (
 
 
 def options(*command: str, **given: Any) -> Namespace:
-    return Namespace(**{"command": [*command], "python": None, "env": [], "vary": [], "vs": []} | given)
+    return Namespace(**{"command": [*command], "python": None, "env": [], "vary": [], "vs": [], "tried": None} | given)
 
 
 @pytest.fixture
@@ -88,6 +89,8 @@ def test_the_number_of_a_launch_stands_in_the_arguments(script: str) -> None:
         (options("train.py", python="no/python"), "no program"),
         (options("train.py", vs=["python 'x"]), "--vs: no closing quotation"),
         (options("sleep", "1", python=sys.executable), "begins with a script"),
+        (options("train.py", tried="kept-memroy"), "kept-memory"),
+        (options("train.py", tried="all", vary=["n=1,2"]), "as it is"),
     ],
 )
 def test_what_cannot_be_launched_is_one_line(script: str, given: Namespace, part: str) -> None:
@@ -100,16 +103,30 @@ def test_switches_are_those_that_the_training_can_feel() -> None:
     names = [each.name for each in switches("all", "pytorch", "cpu", script)]
     assert names[0] == AS_IT_IS
     assert {"kept-memory", "one-arena"} <= {*names}
-    assert not {"tf32", "xla-clusters", "expandable-segments"} & {*names}
-    assert "expandable-segments" in [each.name for each in switches("all", "pytorch", "cuda", script)]
+    assert not {"tf32", "xla-clusters", "expandable"} & {*names}
+    assert "expandable" in [each.name for each in switches("all", "pytorch", "cuda", script)]
     with pytest.raises(ScriptError, match="kept-memory"):
         switches("kept-memroy", "jax", "cpu", script)
 
 
+def test_a_switch_whose_variable_is_set_is_not_tried_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
+    script = Variant(AS_IT_IS, ("python", "train.py"))
+    assert "one-arena" not in [each.name for each in switches("all", "jax", "cpu", script)]
+    assert [each.name for each in switches("one-arena", "jax", "cpu", script)] == [AS_IT_IS, "one-arena"]
+
+
+def test_switches_of_the_suites_own_settings_are_none_of_a_second_list() -> None:
+    for framework, chosen in CHOSEN_BY.items():
+        known = list_switches(framework)
+        for name, variables in chosen.items():
+            assert not variables or variables.items() <= known[name].variables.items()
+
+
 def test_every_switch_is_a_variant_whose_prefix_sets_it() -> None:
-    for name, variables in SWITCHES.items():
-        prefix = Variant(name, ("python",), variables).prefix
-        assert all(f"{variable}=" in prefix for variable in variables)
+    for each in (switch for framework in FRAMEWORKS for switch in list_switches(framework).values()):
+        prefix = Variant(each.name, ("python",), each.variables).prefix
+        assert all(f"{variable}=" in prefix for variable in each.variables)
 
 
 def test_the_workload_is_called_after_the_script() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from suite import watch as watching
+from suite.script.observer import hooks
 from suite.watch import Observer, count_samples, watch
 
 ROOT = Path(__file__).parents[2]
@@ -122,8 +123,8 @@ def test_batches_of_keras_are_steps(told: tuple[Observer, list[float], socket.so
     observer, *_ = told
     observer.source = "keras"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(watching, "OBSERVER", observer)
-        watching.HOOKS["keras"](keras)
+        patched.setattr(hooks, "OBSERVER", observer)
+        hooks.HOOKS["keras"](keras)
         Model().fit(Batch(), batch_size=4)  # type: ignore[call-arg]
         Model().train_on_batch(Batch())
     assert (observer.steps, observer.samples, seen) == (4, 3 * 4 + 8, [8])
@@ -180,6 +181,6 @@ def test_batches_that_no_step_follows_are_not_repeated_without_end(monkeypatch: 
     observer = Observer()
     observer.mode = watching.COMPUTE
     monkeypatch.setattr(watching, "OBSERVER", observer)
-    given = [*watching._serve(lambda: iter("abc"), lambda _: None)]
+    given = [*watching.serve(lambda: iter("abc"), lambda _: None)]
     assert len(given) <= 3 + watching.IDLE + 1
     assert given[-2:] == ["b", "c"]

@@ -1,4 +1,4 @@
-"""Does a search find the best setting? ``python -m tests.studies.tune`` simulates methods, for docs/lab/search.md.
+"""Does a search find the best setting? ``python -m tests.studies.tune`` simulates it, for docs/lab/search.md.
 
 Nothing of the noise is invented: it is that of the launches in `results/runs`, drawn again, and the effects are those
 of committed cells (`tests.studies.tune_worlds`). Every search has 24 cells: the best one, two within 3 % of it, and 21
@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from suite.analysis.search import significance
 from suite.plan.measuring import MARGIN
 from suite.plan.objective import usual_budget
-from tests.studies.tune_methods import METHODS, Method, ours
-from tests.studies.tune_worlds import CELLS, World, worlds
+from tests.studies.tune_worlds import BLOCKS, CELLS, Search, Values, World, worlds
 
 PAGE = Path("docs/lab/search.md")
 BEGIN, END = "<!-- study: {} -->", "<!-- end of study -->"
@@ -40,13 +39,24 @@ class Rates:
     regret: float
 
 
-def rates(method: Method, world: World, searches: int, seed: int = 0) -> Rates:
-    """The rates of a method over so many searches in one world."""
+def choose(search: Search, budget: int) -> tuple[Values, int]:
+    """The cells that a search within so many launches recommends (a mask), and its choice, as `suite.tune` does it."""
+    scores, alive = np.empty((0, CELLS)), np.ones(CELLS, dtype=bool)
+    while alive.sum() > 1 and search.launched + alive.sum() <= budget and len(scores) < BLOCKS:
+        scores = np.vstack([scores, search.block(len(scores), alive)])
+        alive &= ~significance.find_eliminated(scores, alive, MARGIN)
+        if significance.all_tie(scores, alive, MARGIN):
+            break
+    return alive, significance.fit(scores).best(alive)
+
+
+def rates(world: World, searches: int, seed: int = 0) -> Rates:
+    """The rates over so many searches in one world."""
     draws, budget = np.random.default_rng(seed), usual_budget(CELLS)
     rows = []
     for _ in range(searches):
         search = world.search(draws)
-        recommended, chosen = method(search, budget)
+        recommended, chosen = choose(search, budget)
         best, least = search.truth.max(), search.truth.max() - math.log1p(MARGIN)
         found, good = search.truth[recommended].max() >= least, search.truth[chosen] >= least
         regret = -math.expm1(search.truth[chosen] - best)
@@ -55,33 +65,13 @@ def rates(method: Method, world: World, searches: int, seed: int = 0) -> Rates:
     return Rates(*np.mean(rows, axis=0).tolist())
 
 
-def by_method(searches: int) -> Iterator[str]:
-    """A row per method: the mean and the worst over all worlds."""
-    yield (
-        "| method | good cell recommended, at worst | best cell dropped, at worst | cells recommended "
-        "| choice good | regret | launches |"
-    )
-    yield "|:--|--:|--:|--:|--:|--:|--:|"
-    for name, method in METHODS.items():
-        found = [rates(method, world, searches) for world in worlds().values()]
-        mean = Rates(*np.mean([list(vars(each).values()) for each in found], axis=0).tolist())
-        worst, dropped = min(each.found for each in found), max(each.dropped for each in found)
-        print(
-            f"{name}: {mean.found:.3f}, worst {worst:.3f}; dropped {mean.dropped:.3f}, worst {dropped:.3f}", flush=True
-        )
-        yield (
-            f"| {name} | {worst:.1%} | {dropped:.1%} | {mean.recommended:.1f} | {mean.chosen:.0%} "
-            f"| {mean.regret:.1%} | {mean.launches:.0%} |"
-        )
-
-
 def by_world(searches: int) -> Iterator[str]:
-    """A row per kind of noise, for the method that `suite.tune` uses: the worst world of this kind, and ranges."""
+    """A row per kind of noise: the worst world of this kind, and ranges."""
     yield "| noise | good cell recommended | best cell dropped | cells recommended | choice good | regret | launches |"
     yield "|:--|--:|--:|--:|--:|--:|--:|"
     kinds: dict[str, list[Rates]] = {}
     for name, world in worlds().items():
-        each = rates(ours, world, searches, seed=1)
+        each = rates(world, searches, seed=1)
         print(
             f"{name}: found {each.found:.1%}, dropped {each.dropped:.1%}, {each.recommended:.1f} recommended, "
             f"choice {each.chosen:.0%}, regret {each.regret:.1%}, {each.launches:.0%} of the launches",
@@ -109,21 +99,13 @@ def written(text: str, name: str, lines: Iterable[str]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--searches", type=int, default=1000, help="of each world, by the method used (default: 1000)")
-    parser.add_argument("--compared", type=int, default=100, help="of each world, by each method (default: 100)")
-    parser.add_argument("--part", choices=("methods", "worlds"), help="one of the two tables only")
-    parser.add_argument("--write", action="store_true", help=f"write the tables into {PAGE}")
+    parser.add_argument("--searches", type=int, default=1000, help="of each world (default: 1000)")
+    parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE}")
     options = parser.parse_args(arguments)
-    begin_s = time.monotonic()
-    parts = {"methods": (by_method, options.compared), "worlds": (by_world, options.searches)}
-    for name, (table, searches) in parts.items():
-        if options.part not in (None, name):
-            continue
-        lines = list(table(searches))
-        print("", *lines, "", sep="\n")
-        if options.write:
-            PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), name, lines), encoding="utf-8")
-    print(f"\n{time.monotonic() - begin_s:.0f} s")
+    lines = list(by_world(options.searches))
+    print("", *lines, sep="\n")
+    if options.write:
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), "worlds", lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

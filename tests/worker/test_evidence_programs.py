@@ -28,8 +28,8 @@ def test_what_is_kept_of_earlier_launches_changes_no_bit_and_serves_evidence_alo
         with sharing.compile_cache():
             traces.append(take_own_fingerprint(sharing)["own"])
         kept.append({path.name for path in tmp_path.iterdir()})
-        take_own_fingerprint(replace(sharing, cell=sharing.cell.but(batch=BATCH + 1)))
-        assert {path.name for path in tmp_path.iterdir()} == kept[-1], "outside of it nothing is kept"
+    take_own_fingerprint(replace(sharing, cell=sharing.cell.but(batch=BATCH + 1)))
+    assert {path.name for path in tmp_path.iterdir()} == kept[-1], "outside of it nothing is kept"
     assert traces[0] == traces[1]
     losses, updates = apart(traces[0], plain)  # which is compiled as what is timed, unlike what serves evidence alone
     assert bounds

@@ -12,7 +12,7 @@ from suite.plan.cell import WORKLOADS
 from suite.record.parts.evidence import Identity
 from suite.worker.evidence.fingerprint import BATCH, DIGESTED_BATCHES, SEED, STEPS, fixed_batches, movement
 from tests import records
-from tests.frameworks import batches, data, each_cell, needs_frameworks, training
+from tests.frameworks import batches, cells, data, needs_frameworks, training
 from tests.isolation import in_own_process
 from workloads.data.augment import batches_digest
 from workloads.spec import specification
@@ -102,7 +102,7 @@ def judged(workload, found: dict[str, Identity]) -> dict[str, Verdict]:
 
 
 @needs_frameworks
-@each_cell
+@cells(("imdb_lstm",))
 def test_exported_weights_are_copies(workload, framework):
     """A view of a tensor that is updated in place would show no update at all, or half of one."""
     spec = specification(workload, "small")

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from importlib import import_module
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
 from suite.plan.cell import FRAMEWORKS, WORKLOADS
-from suite.worker.evidence.fingerprint import STEPS
-from suite.worker.evidence.updates import Formula, deviation
 from tests.frameworks import (
     Found,
     assert_within,
-    batches,
     distance,
     distances,
     each_framework,
-    each_workload,
     found,
-    framework_of,
     narrow,
     needs_frameworks,
-    small_cells,
     training,
 )
 from tests.isolation import imported, unoptimized
@@ -39,11 +32,6 @@ SETTINGS = {"small": (8, 10), "full": (2, 2)}
 
 #: JAX compiles these for longest.
 LARGE = ("cifar100_resnet18", "gpt_small", "imdb_transformer")
-
-
-def evidence_of(framework: str) -> Any:
-    framework_of(framework)
-    return import_module(f"suite.worker.frameworks.{framework}.evidence")
 
 
 def proof(workload: str, framework: str, size: str = "small", **changes) -> Found:
@@ -75,27 +63,14 @@ def test_output_gradients_losses_and_weights_are_pytorch_s(workload, other, size
         assert_within(found | distances(one, another), TOLERANCE)
 
 
-@small_cells
-def test_the_optimizer_is_the_spec_s_formula(workload, framework):
-    """Steps in NumPy along the gradients that the framework itself gives; an explained step is a step."""
-    spec, plain = narrow(workload), proof(workload, framework)
-    assert plain.losses[0] == pytest.approx(plain.loss, rel=1e-14)
-    assert plain.loss == pytest.approx(np.log(specification(workload).label_count), rel=0.25)
-    tools = evidence_of(framework)
-    source, formula = batches(spec, 8), Formula(spec.optimizer)
-    with training(workload, framework, spec=spec) as running:
-        before = expected = running.weights()
-        for number in range(STEPS + 1):
-            if number == STEPS:
-                assert_within(distances(running.weights(), plain.early), 1e-13)
-            loss, gradients = tools.explain_step(running, running.put(source[number]))
-            expected = formula.step(expected, gradients)
-            assert loss == pytest.approx(plain.losses[number], rel=1e-13)
-        assert deviation(before, running.weights(), expected) < 1e-12
-
-
-@each_workload
-@each_framework
+@pytest.mark.parametrize(
+    ("workload", "framework"),
+    [
+        # TensorFlow's large ones are held to PyTorch's above.
+        pytest.param(*pair, marks=[pytest.mark.slow] if pair[0] in LARGE and pair[1] == "tensorflow" else [])
+        for pair in product(WORKLOADS, FRAMEWORKS)
+    ],
+)
 def test_weights_go_in_and_come_out_in_the_canonical_layout_bit_for_bit(workload, framework):
     spec = specification(workload, "small")
     weights = spec.reference_weights(3)
@@ -130,35 +105,10 @@ def both_biases_trained(running):
 
 def keras_sgd(running):
     """Keras' own SGD, whose weight decay is decoupled."""
-    spec = running.optimizer.spec
-    _keras(running, "SGD", learning_rate=spec.learning_rate, momentum=spec.momentum, weight_decay=spec.l2)
-
-
-def keras_adam(running):
-    """Keras' own Adam, which adds epsilon before the bias correction."""
-    spec = running.optimizer.spec
-    _keras(running, "Adam", beta_1=spec.beta1, beta_2=spec.beta2, epsilon=spec.epsilon)
-
-
-def keras_adamw(running):
-    """Keras' own AdamW, which decays biases and scales too."""
-    spec = running.optimizer.spec
-    settings = {"beta_1": spec.beta1, "beta_2": spec.beta2, "epsilon": spec.epsilon, "weight_decay": spec.decay}
-    _keras(running, "AdamW", learning_rate=spec.learning_rate, **settings)
-
-
-def decay_coupled(running):
-    """PyTorch's Adam with the decay as a part of the gradient."""
-    import torch
-
-    groups = [{name: group[name] for name in ("params", "weight_decay")} for group in running.optimizer.param_groups]
-    running.optimizer = torch.optim.Adam(groups, lr=running.optimizer.defaults["lr"])
-
-
-def _keras(running, name, **settings):
     import keras
 
-    running.optimizer = getattr(keras.optimizers, name)(**settings)
+    spec = running.optimizer.spec
+    running.optimizer = keras.optimizers.SGD(spec.learning_rate, momentum=spec.momentum, weight_decay=spec.l2)
     running.optimizer.build(running.model.trainable_variables)
 
 
@@ -188,22 +138,9 @@ def channels_flattened_first(running):
         weight.copy_(weight.view(-1, side, side, channels).permute(0, 3, 1, 2).reshape(weight.shape))
 
 
-BROKEN = [
-    ("cifar100_cnn", "tensorflow", keras_sgd),
-    ("imdb_lstm", "tensorflow", keras_adam),
-    ("imdb_lstm", "pytorch", both_biases_trained),
-    ("imdb_transformer", "tensorflow", keras_adamw),
-    ("imdb_transformer", "pytorch", decay_coupled),
-]
-
-
 @pytest.mark.parametrize(
     ("workload", "framework", "change"),
-    [
-        pytest.param(*each, id=change.__name__, marks=[pytest.mark.slow] if change in (keras_adam, keras_adamw) else [])
-        for each in BROKEN
-        for change in each[2:]
-    ],
+    [("cifar100_cnn", "tensorflow", keras_sgd), ("imdb_lstm", "pytorch", both_biases_trained)],
 )
 def test_a_wrong_optimizer_is_caught_in_the_weights(workload, framework, change):
     other = "pytorch" if framework == "tensorflow" else "tensorflow"
@@ -212,19 +149,6 @@ def test_a_wrong_optimizer_is_caught_in_the_weights(workload, framework, change)
     for compared in (distances(broken.after, right.after), distances(broken.updates, right.updates)):
         with pytest.raises(AssertionError, match="is off by"):
             assert_within(compared, 10 * TOLERANCE)
-
-
-@needs_frameworks("pytorch", "tensorflow")
-@pytest.mark.parametrize(
-    ("workload", "setting"),
-    [("cifar100_cnn", {"l2": 0.0}), ("cifar100_cnn", {"momentum": 0.5001}), ("imdb_lstm", {"epsilon": 2e-8})],
-)
-def test_a_slightly_other_optimizer_is_caught_in_the_weights(workload, setting):
-    spec = narrow(workload)
-    other = proof(workload, "pytorch", spec=replace(spec, optimizer=replace(spec.optimizer, **setting)))
-    assert distance(other.losses[0], proof(workload, "tensorflow").losses[0]) < TOLERANCE
-    with pytest.raises(AssertionError, match="is off by"):
-        assert_within(distances(other.after, proof(workload, "tensorflow").after), 10 * TOLERANCE)
 
 
 @needs_frameworks("pytorch", "tensorflow")

@@ -15,14 +15,13 @@ from suite.plan.cell import FRAMEWORKS, Cell, CellError, Loader
 from suite.worker.frameworks import BatchError, UnsupportedError
 from tests.frameworks import (
     batches,
+    cells,
     distance,
-    each_cell,
     each_framework,
     framework_of,
     has_dali,
     narrow,
     needs_frameworks,
-    small_cells,
     training,
 )
 from tests.installed import ask
@@ -31,9 +30,11 @@ from workloads.spec import specification
 pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized"), pytest.mark.long]
 
 PARTS, PART = 3, 5
+#: What a framework's own file does, whatever the workload.
+lstm = cells(("imdb_lstm",))
 
 
-@small_cells
+@lstm
 def test_accumulated_batches_make_the_update_of_one_large_batch(workload: str, framework: str) -> None:
     spec = narrow(workload)
     source = batches(spec, PARTS * PART)
@@ -62,7 +63,7 @@ def test_a_step_refuses_a_batch_that_is_not_the_cell_s(framework: str, accumulat
         assert all(np.array_equal(before[name], array) for name, array in running.weights().items())
 
 
-@each_cell
+@lstm
 def test_mixed_precision_keeps_its_weights_in_float32(workload: str, framework: str) -> None:
     source = batches(specification(workload, "small"), 8)
     with training(workload, framework, "bf16") as running:

@@ -12,7 +12,7 @@ from data_makers import cifar_files, cifar_source, put, unpacked
 from test_data_fetch import get, host  # noqa: F401 - a fixture
 from test_data_prepare import cache, no_network  # noqa: F401 - fixtures
 
-from workloads.data.__main__ import main
+from suite.data.__main__ import main
 from workloads.data.cache import open_cached, write
 from workloads.data.dataset import DataError
 from workloads.data.files import read_regular

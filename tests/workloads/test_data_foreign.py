@@ -12,7 +12,7 @@ from test_data_fetch import CONTENT, get, host  # noqa: F401 - a fixture
 from test_data_prepare import SOURCE, cache, data, no_network, real, small_twins  # noqa: F401 - fixtures
 from test_data_sources import open_path, unprivileged  # noqa: F401 - a fixture
 
-from workloads.data.__main__ import main
+from suite.data.__main__ import main
 from workloads.data.cache import FILES, verify, write
 from workloads.data.dataset import DataError
 from workloads.data.prepare import prepare

@@ -10,9 +10,9 @@ import pytest
 from test_data_cache import change_meta
 from test_data_prepare import SOURCE, cache, data, no_network, real  # noqa: F401 - fixtures
 
+from suite.data.__main__ import main
 from workloads.data import prepare as module
 from workloads.data import synthetic
-from workloads.data.__main__ import main
 from workloads.data.cache import digest, open_cached, write
 from workloads.data.dataset import DataError
 from workloads.data.prepare import prepare

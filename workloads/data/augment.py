@@ -103,7 +103,7 @@ class Batches:
         self, data: DataSet, batch: int, seed: int, length: int | None = None, first_epoch: int = 0,
         share: Share | None = None,
     ) -> None:  # fmt: skip
-        self._data, self.split, self.seed, self.length = data, data.train, seed, length
+        self.data, self.split, self.seed, self.length = data, data.train, seed, length
         self.form, self.augment = data.batch_form, data.augment
         self.first_epoch, self.share = first_epoch, share
         self.batch = batch // share.devices * share.own if share else batch
@@ -133,7 +133,7 @@ class Batches:
 
     def __getitem__(self, number: int) -> tuple[Array, Array]:
         plan, indices = self.plan(number // self.per_epoch), self.choose(number)
-        inputs, labels = self.split.inputs[indices], self.split.labels[indices]
+        inputs, labels = self.split.take(indices)
         if self.augment:
             inputs = self._augment(number, indices, inputs)
         if self.form == "images":
@@ -144,27 +144,30 @@ class Batches:
         assert self.augment is not None
         which = self.first_epoch + number // self.per_epoch
         if self._own_draws is None or self._own_draws[0] != which:
-            draws = _generator(self.seed, OWN_DRAWS + which, DRAWS).random((len(self.split), self._data.draws))
+            draws = _generator(self.seed, OWN_DRAWS + which, DRAWS).random((len(self.split), self.data.draws))
             self._own_draws = which, draws
         return np.ascontiguousarray(self.augment(inputs, self._own_draws[1][indices]))
 
     def sample(self, number: int, index: int) -> tuple[Array, Array]:
         """One sample of batch ``number``, by its index in the split, for loaders that work sample by sample."""
         plan = self.plan(number // self.per_epoch)
-        image = self.split.inputs[index]
+        image, label = self.split.take(index)
         if self.augment:
             image = self._augment(number, np.array([index]), image[None])[0]
         if self.form != "images":
-            return _form(image[None], self.form, self.length)[0], self.split.labels[index]
+            return _form(image[None], self.form, self.length)[0], label
         height, width, _ = image.shape
         row, column = plan.rows[index], plan.columns[index]
         cropped = np.pad(image, ((PAD, PAD), (PAD, PAD), (0, 0)))[row : row + height, column : column + width]
-        return np.ascontiguousarray(cropped[:, ::-1] if plan.flips[index] else cropped), self.split.labels[index]
+        return np.ascontiguousarray(cropped[:, ::-1] if plan.flips[index] else cropped), label
 
     def in_memory(self) -> Batches:
         """The same batches, from a copy of the training split in memory."""
-        split = Split(np.array(self.split.inputs), np.array(self.split.labels))
-        data = replace(self._data, train=split)
+        return self.read_from(Split(np.array(self.split.inputs), np.array(self.split.labels)))
+
+    def read_from(self, split: Split) -> Batches:
+        """The same batches, from another split with the same samples."""
+        data = replace(self.data, train=split)
         return Batches(data, self.global_batch, self.seed, self.length, self.first_epoch, self.share)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,20 @@ class Split:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def take(self, indices: Any) -> tuple[Array, Array]:
+        """The samples of these indices, or of one index."""
+        return self.inputs[indices], self.labels[indices]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that it is read from; none if it lies in memory."""
+        names = [getattr(array, "filename", None) for array in (self.inputs, self.labels)]
+        return [Path(name) for name in names if name]
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Memory-mapped arrays travel to loader processes by name, or each would get a copy of its own."""
-        files = [getattr(array, "filename", None) for array in (self.inputs, self.labels)]
-        if all(files):
-            return _open_split, tuple(str(file) for file in files)
+        if len(self.files) == 2:
+            return _open_split, tuple(str(file) for file in self.files)
         return Split, (self.inputs, self.labels)
 
 

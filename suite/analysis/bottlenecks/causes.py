@@ -2,7 +2,7 @@
 
 A profiled step takes longer than a timed one, so the times of each profile are scaled to the timed step of its launch:
 on a CPU as if everything had slowed alike, on a GPU what the host does alone (`Profile.slowdown_of`). With at least
-`statistics.LEAST` blocks in which both were profiled, each difference has a 95 % interval (Student's t on the
+`statistics.BLOCKS_LEAST` blocks in which both were profiled, each difference has a 95 % interval (Student's t on the
 differences within blocks) and a p-value, after Holm's correction over the categories of the pair.
 """
 
@@ -17,7 +17,7 @@ from statistics import median
 from suite.analysis.bottlenecks.known_causes import LITTLE_SHARE, Reason, find_known_causes
 from suite.analysis.rows.blocks import pairs
 from suite.analysis.rows.groups import Row
-from suite.analysis.statistics.inference import LEAST, LEVEL, Estimate, holm, mean_test
+from suite.analysis.statistics.inference import BLOCKS_LEAST, LEVEL, Estimate, holm, mean_test
 from suite.catalog.devices import ACCELERATORS
 from suite.record.parts.profile import CATEGORIES, Operation, Profile
 from suite.record.text import clean
@@ -172,7 +172,7 @@ class Causes:
 
     @property
     def tested(self) -> bool:
-        return self.blocks >= LEAST
+        return self.blocks >= BLOCKS_LEAST
 
     @property
     def alike(self) -> bool:
@@ -197,7 +197,7 @@ def causes(row: Costs, other: Costs) -> Causes:
     shared = {record.block for record, _ in pairs(row.row.ok, other.row.ok)} if within else set()
     blocks = sorted(shared & row.profiles.keys() & other.profiles.keys())
     groups = _groups(row, other)
-    tests = _tests((row, samples), (other, other_samples), blocks, groups) if len(blocks) >= LEAST else {}
+    tests = _tests((row, samples), (other, other_samples), blocks, groups) if len(blocks) >= BLOCKS_LEAST else {}
     slower, faster = (row, other) if difference >= 0 else (other, row)
     found = []
     for name, parts in groups.items():

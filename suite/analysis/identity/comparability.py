@@ -7,6 +7,7 @@ from statistics import median
 
 from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.records.ledger import UNACCOUNTED
+from suite.analysis.rows.blocks import find_doubts, pairs
 from suite.analysis.rows.conditions import describe_mixed_conditions, differences
 from suite.analysis.rows.groups import Row, RowKey
 from suite.analysis.rows.metrics import clock_mhz, first_gpu, number
@@ -34,12 +35,16 @@ def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: b
     for each in (row, other):
         if each.ok and len(each.machines) > 1:
             return f"the launches of {each.cell.id} ran on hosts of several kinds ({'; '.join(each.machines)})"
-        if len(each.effective_batches) > 1:
+        if len(each.effective_batches) > 1 and not each.cell.is_of_script:  # of which it is the mean that was seen
             return f"the launches of {each.cell.id} had several batches ({', '.join(map(str, each.effective_batches))})"
+    if row.ok and row.unit != other.unit:
+        return f"one is measured in {row.unit}/s, the other in {other.unit}/s"
     both = list({each.key: each for each in (row, other)}.values())
     # Frameworks that did not compute the same, or have no evidence that they did, are not ranked.
     reasons = [f"the machine was too busy: {busy}" for busy in dict.fromkeys(each.busy for each in both) if busy]
     reasons += [f"every launch of {each.cell.id} was disturbed" for each in both if each.is_disturbed and not reasons]
+    if not reasons and (flags := find_doubts(_alone(row, other))):
+        reasons.append(f"there is a single launch to compare, which is flagged {', '.join(flags)}")
     reasons += [
         f"{each.cell.framework} {verdicts[each.key]}" for each in both if verdicts[each.key].kind in NOT_COMPARABLE
     ]
@@ -57,6 +62,14 @@ def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: b
     for run in dict.fromkeys(each.run for each in both):
         reasons += _find_changes([each for each in both if each.run == run])
     return "; ".join(reasons)
+
+
+def _alone(row: Row, other: Row) -> Iterable[Record]:
+    """The launches that a ratio would rest on alone; none where a side has several that take part in it."""
+    if row.run != other.run:
+        return [each.ok[0] for each in (row, other) if len(each.ok) == 1]
+    shared = pairs(row.ok, other.ok)
+    return shared[0] if len(shared) == 1 else ()
 
 
 def _find_changes(rows: Iterable[Row]) -> list[str]:

@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 from suite.analysis.identity.self_checks import self_checks
 from suite.analysis.identity.tolerances import EARLY_UPDATES, STILL, loss_bound, relative, tolerance_of
 from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted
+from suite.catalog.metrics import number
 from suite.plan.cell import INTERFACES
 from suite.plan.settings.strategies import has_local_statistics
 from suite.record.parts.evidence import Identity, Trace
@@ -110,9 +111,10 @@ def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
     groups: dict[tuple[str, ...], dict[Key, Sequence[Record]]] = {}
     identities = [(key, each.identity) for key, records in rows.items() for each in records if each.identity]
     proved = {identity.program for _, identity in identities if identity.losses} - {""}
+    place = min((len(_losses(record)) for records in rows.values() for record in records), default=0) - 1
     for key, records in rows.items():
         if records and records[0].cell.is_of_script:
-            judged[key] = Verdict(UNPROVED, "a script of your own")
+            judged[key] = Verdict(UNPROVED, "; ".join(["a script of your own", *_say_seen(records, place)]))
             continue
         with_evidence = [
             record for record in records
@@ -133,6 +135,23 @@ def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
         kind = judged[key].kind if judged[key].kind == "differs" else UNACCOUNTED
         judged[key] = replace(judged[key], kind=kind, detail="; ".join(filter(None, [judged[key].detail, problem])))
     return {key: judged[key] for key in rows}
+
+
+def _losses(record: Record) -> Sequence[Any]:
+    stored = record.settings.get("losses")
+    return stored if isinstance(stored, list) else ()
+
+
+def _say_seen(records: Sequence[Record], place: int) -> Iterator[str]:
+    """Yields what was seen of a script's arithmetic: the loss that each launch printed at this place, and weights."""
+    losses = [number(_losses(record)[place]) for record in records] if place >= 0 else []
+    weights = [number(record.settings.get("weights")) for record in records]
+    for values, where in ((losses, f"loss {place + 1} of those printed"), (weights, "norm of the weights")):
+        known = [value for value in values if value is not None]
+        if len(known) < len(values) and (known or values is losses):
+            yield f"{where}: not finite, or not in all launches"
+        elif known:
+            yield f"{where}: {' to '.join(dict.fromkeys(f'{value:.6g}' for value in (min(known), max(known))))}"
 
 
 def _group_key(record: Record) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from suite.analysis.records.accounts import LATE, LATE_S, Bound
 from suite.analysis.records.machines import Machines
 from suite.analysis.records.steps import positive
 from suite.record.disturbance import CONTAMINATED
+from suite.record.once import once
 from suite.record.record import Record
 
 Key = TypeVar("Key")
@@ -129,9 +130,13 @@ def problems(record: Record, peak: float | None = None) -> list[str]:
     """
     if not record.outcome.ok:
         return []
+    return [*_problems_by_itself(record), *steps.check_rate(record, peak)]
+
+
+@once
+def _problems_by_itself(record: Record) -> list[str]:
     checks = (check for check in CHECKS if check.trained in (None, record.course is not None))
-    found = [words for check in checks if check.find for words in check.find(record)]
-    return [*found, *steps.check_rate(record, peak)]
+    return [words for check in checks if check.find for words in check.find(record)]
 
 
 def find_unaccounted(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, str]:

@@ -143,7 +143,7 @@ def _numbers(values: list[Any]) -> list[float | None]:
 #: Fields of a record that are equal in many launches.
 ALIKE = ("cell", "outcome", "data", "workload", "settings", "environment", "flags", "log")
 #: Those of them that no rule of a record connects with other fields: what was checked once is not checked again.
-APART = ("data", "workload", "environment")
+SHARED_PARTS = ("data", "workload", "environment")
 #: Evidence that differs in every launch.
 OWN_EVIDENCE = ("last", "seconds")
 #: How many values of a field are remembered. A field with more values is rarely equal in two launches.
@@ -173,7 +173,7 @@ class Reader:
             thin_lines(data.get("metrics"))
             return Record.from_json(data)
         known: dict[str, Any] = {
-            name: self._known[name][texts[name]] for name in APART if texts.get(name) in self._known[name]
+            name: self._known[name][texts[name]] for name in SHARED_PARTS if texts.get(name) in self._known[name]
         }
         record = Record.from_json({name: decode(value) for name, value in texts.items() if name not in known})
         record = replace(record, **known, metrics=keep_shown(record.metrics, place))

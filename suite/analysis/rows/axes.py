@@ -6,11 +6,12 @@ its rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from suite.catalog.setting import Setting
+from suite.catalog.setting import Setting, parts_of_variant
 from suite.catalog.settings import OF_A_FRAMEWORK, SETTINGS
 from suite.plan.cell import REFERENCE_STRATEGY, USUAL_COMPILE, Cell
 
@@ -62,7 +63,8 @@ def base(axis: Axis, rows: Iterable[Row], wanted: str | None) -> Base:
     frameworks = list(dict.fromkeys(row.cell.framework for row in rows))
     if wanted is not None:
         matching = (axis.value(row) for row in rows if wanted.lower() in axis.value(row).lower())
-        value = next(matching, wanted) if axis.name in BETWEEN_RUNS else SETTINGS[axis.name].current(wanted)
+        known = SETTINGS.get(axis.name)
+        value = next(matching, wanted) if axis.name in BETWEEN_RUNS else known.current(wanted) if known else wanted
         return Base(axis, dict.fromkeys(frameworks, value))
     if axis.name in OF_A_FRAMEWORK:
         by_framework = {name: [row for row in rows if row.cell.framework == name] for name in frameworks}
@@ -113,12 +115,46 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "framework": {"varying": ("framework", *OF_A_FRAMEWORK), "is_default": lambda _: True},
 }
 
+#: The axes of a script's variants besides them as a whole: one variable, one argument, or the interpreter.
+OF_VARIANTS = "env.NAME, arg.NAME, python"
+_PART = re.compile(r"(?:env|arg)\.(?P<name>.+)|python")
+
+
+class _Axes(dict[str, Axis]):
+    """The axes by name; those of `OF_VARIANTS`, which no list has, are made when they are asked for."""
+
+    def __missing__(self, name: str) -> Axis:
+        match = _PART.fullmatch(name)
+        if not match:
+            raise KeyError(name)
+        return _axis_of_part(name, (match["name"] or name).lstrip("-"))
+
+
+def is_axis(name: str) -> bool:
+    """Whether there is an axis of this name."""
+    return name in AXES or bool(_PART.fullmatch(name))
+
+
+def _axis_of_part(name: str, part: str) -> Axis:
+    def value(cell: Cell) -> str:
+        return parts_of_variant(cell.variant).get(part, "")
+
+    def others(cell: Cell) -> object:
+        return {**parts_of_variant(cell.variant), part: ""}
+
+    rank = SETTINGS["variant"].rank
+    return Axis(
+        name, lambda row: value(row.cell) or "none", lambda row: rank(value(row.cell)), ("variant",), others,
+        lambda row: bool(value(row.cell)),
+    )  # fmt: skip
+
+
 #: By name, in the order in which they sort rows.
-AXES = {
-    each.name: _axis(each, **_SPECIAL.get(each.name, {}))
+AXES = _Axes(
+    (each.name, _axis(each, **_SPECIAL.get(each.name, {})))
     for each in sorted(SETTINGS.values(), key=lambda each: each.sort_place)
     if each.is_swept and each.name != "workload"
-}
+)
 # Runs and machines have no natural order: they stay in the order of the files.
 AXES["run"] = Axis("run", lambda row: row.run, lambda _: 0, ())
 AXES["machine"] = Axis("machine", lambda row: row.machine, lambda _: 0, ())

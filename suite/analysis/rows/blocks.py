@@ -17,7 +17,8 @@ from suite.catalog.defects import UNSOUND, Defect, find_defects
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.versions import VERSION
 from suite.plan.measuring import REPEAT, SEQUENTIAL
-from suite.record.disturbance import DISTURBED, find_disturbances, is_disturbed
+from suite.record.disturbance import CONTAMINATED, DISTURBED, GPU_FLAGS, find_disturbances, is_disturbed
+from suite.record.once import once
 from suite.record.record import Record
 from suite.record.retry import count_tested
 from suite.record.text import clean
@@ -114,6 +115,7 @@ def say_too_busy(records: Sequence[Record]) -> str:
     return f"{len(places) - len(quiet)} of {len(places)} launches were disturbed ({example})"
 
 
+@once
 def flags_of(record: Record) -> tuple[str, ...]:
     """What is to be known of a launch, each flag once; some are found on reading, as old records lack them."""
     train = record.phases.get("train")
@@ -129,3 +131,13 @@ def seed_of(record: Record) -> int:
     """The seed of a launch, or its number where the record has none."""
     seed = record.run.get("seed")
     return seed if type(seed) is int else record.launch
+
+
+#: Flags that put a launch's speed in doubt. Those of its release and of a GPU at its power limit do not.
+DOUBTS = (CONTAMINATED, "unsteady", DISTURBED, UNACCOUNTED, *GPU_FLAGS)
+
+
+def find_doubts(records: Iterable[Record]) -> list[str]:
+    """The flags that put the speed of any of these launches in doubt, too much so where they stand alone."""
+    flags = dict.fromkeys(flag for record in records for flag in flags_of(record))
+    return [flag for flag in flags if flag in DOUBTS]

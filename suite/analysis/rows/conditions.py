@@ -15,6 +15,7 @@ from suite.catalog.frameworks import FRAMEWORKS, READ_BY_ALL
 from suite.plan.settings.allocators import list_variables
 from suite.plan.settings.frameworks import VARIABLES
 from suite.plan.settings.tunings import host_memory
+from suite.record.once import once
 from suite.record.record import Record
 from suite.record.text import clean
 
@@ -48,6 +49,7 @@ _SETTINGS = {
 Facts = dict[str, str]
 
 
+@once
 def facts(record: Record) -> Facts:
     """The conditions that a record says its launch ran under, by name."""
     environment = record.environment

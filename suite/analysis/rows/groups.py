@@ -130,6 +130,10 @@ class Row:
         return sorted({record.effective_batch for record in self.ok})
 
     @property
+    def unit(self) -> str:
+        return "steps" if self.ok and all(record.unit == "steps" for record in self.ok) else "samples"
+
+    @property
     def machine(self) -> str:
         return "; ".join(self.machines)
 
@@ -181,6 +185,11 @@ class Group:
     def is_of_script(self) -> bool:
         """Whether it is of a reader's own script, of which only the variants are known."""
         return self.rows[0].cell.is_of_script
+
+    @property
+    def unit(self) -> str:
+        """What its throughputs count, ``samples`` unless there are only ``steps``."""
+        return "steps" if {row.unit for row in self.rows if row.ok} == {"steps"} else "samples"
 
     @property
     def data_words(self) -> str:

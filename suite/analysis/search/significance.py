@@ -7,7 +7,8 @@ significantly worse: a one-sided bound by Student's t, with Bonferroni's correct
 look's share of `LEVEL`: the alpha spending of group-sequential trials (Lan and DeMets, Biometrika 70, 1983) in a race
 (Maron and Moore, NIPS 6, 1994; successive elimination: Even-Dar, Mannor and Mansour, JMLR 7, 2006).
 
-``python -m tests.studies.tune`` chose the method and the constants, by simulation with the noise of committed launches.
+The method and the constants were chosen by simulation with the noise of committed launches (docs/lab/search.md), which
+``python -m tests.studies.tune`` repeats for this method.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.blocks import pairs, why_untested
 from suite.analysis.rows.conditions import differences
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
-from suite.analysis.statistics.inference import CLOSE, LEAST, OPPOSITE, Estimate, decide, run_t_test
+from suite.analysis.statistics.inference import BLOCKS_LEAST, CLOSE, OPPOSITE, Estimate, decide, run_t_test
 from suite.analysis.statistics.multiple_testing import NOTHING, Known, compare, entered, fastest, rate
 from suite.analysis.statistics.ratios import Pair, Read, throughput
 from suite.catalog.settings import OF_A_FRAMEWORK
@@ -111,8 +111,15 @@ def find_fastest(
         others = [row for row in settings[key] if row.cell.framework not in ranks]
         unranked = {row.cell.framework: obstacle(row, row, verdicts) for row in others} | apart
         own = (_find_values(settings[key], rows, name) for name in OF_A_FRAMEWORK)
-        contests += [order_rows(FastestBySetting(key, tuple(rows), gaps, unranked, *own))] if rows else []
+        contests += [_leave_out(order_rows(FastestBySetting(key, tuple(rows), gaps, unranked, *own)))] if rows else []
     return contests
+
+
+def _leave_out(contest: FastestBySetting) -> FastestBySetting:
+    """The same contest without the rows that have no ratio to the first, which are behind nothing."""
+    absent = {name: gap.reason for name in contest.rivals if not (gap := contest.gap(contest.top, name)).value}
+    rows = tuple(row for row in contest.rows if row.cell.framework not in absent)
+    return replace(contest, rows=rows, unranked={**contest.unranked, **absent})
 
 
 def order_rows(contest: FastestBySetting) -> FastestBySetting:
@@ -195,7 +202,7 @@ def find_best(
 
     comparable: dict[tuple[str, ...], list[Row]] = {}
     for row in group.rows:
-        if sum(bool(value(record)) for record in row.ok) >= LEAST and not obstacle(row, row, verdicts):
+        if sum(bool(value(record)) for record in row.ok) >= BLOCKS_LEAST and not obstacle(row, row, verdicts):
             counts = f"{row.cell.accumulate} {row.cell.devices}"
             key = (row.run, row.machine, row.cell.size, row.cell.precision, row.batch, counts)
             comparable.setdefault(key, []).append(row)

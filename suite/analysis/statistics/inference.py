@@ -30,7 +30,7 @@ from suite.plan.measuring import MARGIN
 Key = TypeVar("Key", bound=Hashable)
 
 #: With fewer blocks a ratio is shown but not tested.
-LEAST = 6
+BLOCKS_LEAST = 6
 LEVEL = 0.05
 
 OPPOSITE = {"faster": "slower", "slower": "faster"}
@@ -124,8 +124,8 @@ class Paired(Estimate):
 
 
 def run_t_test(ratios: Sequence[float]) -> Paired | None:
-    """The test of ratios by block; None with fewer than `LEAST` blocks."""
-    if len(ratios) < LEAST:
+    """The test of ratios by block; None with fewer than `BLOCKS_LEAST` blocks."""
+    if len(ratios) < BLOCKS_LEAST:
         return None
     logs = np.log(ratios)
     (off,), _ = cut_outliers(logs[None])

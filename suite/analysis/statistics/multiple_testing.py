@@ -19,7 +19,7 @@ from suite.analysis.identity.comparability import obstacle
 from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, Base, base
-from suite.analysis.rows.blocks import say_too_busy
+from suite.analysis.rows.blocks import find_doubts, say_too_busy, select_counting
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey, group
 from suite.analysis.statistics.inference import INCONCLUSIVE, Estimate, Key, Paired, decide
 from suite.analysis.statistics.ratios import Pair, counterparts, least_between, missing, throughput
@@ -197,7 +197,12 @@ def standing(records: Sequence[Record], margin: float = MARGIN) -> Standing:
     by_cell: dict[Cell, list[Record]] = {}
     for record in records:
         by_cell.setdefault(record.cell, []).append(record)
-    # A cell without any undisturbed launch has no ratio yet, and no partner leaves before it has one.
-    unread = [cell for cell, own in by_cell.items() if not cell.recipe and all(map(is_disturbed, own))]
+    # A cell without any undisturbed launch, or with a flagged one alone, has no ratio yet; no partner leaves before.
+    unread = [cell for cell, own in by_cell.items() if not cell.recipe and _is_unread(own)]
     cells |= {cell for cell in by_cell if any(cell.workload == each.workload for each in unread)}
     return Standing(len(found) + len(unread), len(found) - len(left), frozenset(cells))
+
+
+def _is_unread(records: Sequence[Record]) -> bool:
+    counting = select_counting(records)
+    return all(map(is_disturbed, records)) or (len(counting) == 1 and bool(find_doubts(counting)))

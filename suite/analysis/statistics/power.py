@@ -25,7 +25,7 @@ from scipy import special
 from suite.analysis.rows.axes import Base
 from suite.analysis.rows.blocks import select_counting
 from suite.analysis.rows.groups import Group, Row, RowKey
-from suite.analysis.statistics.inference import LEAST, LEVEL, Estimate, correct, run_t_test
+from suite.analysis.statistics.inference import BLOCKS_LEAST, LEVEL, Estimate, correct, run_t_test
 from suite.analysis.statistics.ratios import blockwise, counterparts
 from suite.analysis.statistics.sequential import is_sequential
 from suite.plan.measuring import MARGIN
@@ -136,7 +136,7 @@ def noise(rows: Iterable[Sequence[float]], control: Iterable[Sequence[float]] = 
 
 def power(ratio: float, deviation: float, launches: int, *, tests: int = 1, margin: float = MARGIN) -> float:
     """The chance that a row of this true ratio, above 1, is called faster if no other of the ``tests`` rows differs."""
-    if launches < LEAST:
+    if launches < BLOCKS_LEAST:
         return 0.0
     freedom, error = launches - 1, max(deviation, 1e-12) / math.sqrt(launches)
     scatter = np.sqrt(2 * special.gammaincinv(freedom / 2, _SHARES) / freedom) * error  # of the estimated error
@@ -166,7 +166,7 @@ def launches_for(
 
     if difference <= margin or not enough(LAUNCHES_MOST):
         return None
-    low, high = LEAST - 1, LAUNCHES_MOST
+    low, high = BLOCKS_LEAST - 1, LAUNCHES_MOST
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -13,7 +13,7 @@ from suite.analysis.rows.axes import Base
 from suite.analysis.rows.blocks import pairs, why_untested
 from suite.analysis.rows.conditions import differences
 from suite.analysis.rows.groups import Group, Row, RowKey
-from suite.analysis.statistics.inference import LEAST, Estimate, run_t_test, welch
+from suite.analysis.statistics.inference import BLOCKS_LEAST, Estimate, run_t_test, welch
 from suite.analysis.statistics.sequential import PooledVariance, last_look
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import COMPILES, REFERENCE_STRATEGY, STRATEGIES, USUAL_COMPILE
@@ -46,7 +46,7 @@ class Pair:
     per: float = 1.0
     read: Read = throughput
     power: int = 1
-    least: int = LEAST
+    least: int = BLOCKS_LEAST
 
     @property
     def baseline(self) -> str:
@@ -133,7 +133,7 @@ def counterparts(group: Group, at: Base) -> list[tuple[Row, Row]]:
 
 def least_between(group: Group) -> int:
     """The launches of each side from which on rows of two runs are tested."""
-    return LEAST_OF_RUN if group.by == "run" else LEAST
+    return LEAST_OF_RUN if group.by == "run" else BLOCKS_LEAST
 
 
 def missing(row: Row, group: Group, at: Base) -> str:

@@ -32,7 +32,7 @@ ABOUT = TargetInfo(
 PROJECT = "framework-training-suite"
 
 #: What the library would add by itself: readings of this process, the host, the repository, and what is printed.
-APART = {
+QUIET = {
     "silent": True, "console": "off", "disable_git": True, "disable_code": True, "save_code": False,
     "x_disable_stats": True, "x_disable_meta": True, "x_disable_machine_info": True, "host": "", "username": "",
 }  # fmt: skip
@@ -81,7 +81,7 @@ def _open(session: RunFolder, key: str, name: str, configuration: dict[str, Any]
     library = import_module("wandb")
     return library.init(
         mode="offline", dir=str(session.path), project=os.environ.get("WANDB_PROJECT", PROJECT), id=key, name=name,
-        group=clean(session.run, 120), job_type="launch", config=configuration, settings=library.Settings(**APART),
+        group=clean(session.run, 120), job_type="launch", config=configuration, settings=library.Settings(**QUIET),
         reinit="finish_previous",
     )  # fmt: skip
 

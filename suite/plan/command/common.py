@@ -19,13 +19,15 @@ from typing import Any, NoReturn, Protocol, cast
 
 from framework_training_suite import called, entry, spelled
 from suite.catalog import devices, phases
-from suite.catalog.suggest import unknown, unknown_option
+from suite.catalog.suggest import stray_word, unknown, unknown_option
 from suite.plan.cell import FRAMEWORKS, SIZES
 from suite.plan.matrix import STUDIED, MatrixError
 from suite.plan.measuring import LONGEST_S, LONGEST_TRAINING_S, WHOLE_BLOCKS
 from suite.plan.measuring import PHASES as DEFAULT_PHASES
 from suite.plan.settings.strategies import TRUSTED
 
+#: What an error says of a value that is not of the type.
+_NUMBERS = {int: "is no whole number", float: "is no number"}
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _TIME = re.compile(r"([0-9]{1,9}|[0-9]{0,9}\.[0-9]{1,9})\s*(s|m|min|h|)")
 
@@ -211,7 +213,8 @@ class CommandParser(argparse.ArgumentParser):
         words = [*(sys.argv[1:] if args is None else args)]
         options, strange = super().parse_known_args(words, namespace)
         own = [word for word in strange if word.partition("=")[0] not in self.others]
-        if problem := unknown_option(words, own, self._option_string_actions, self.prog):
+        names = self._option_string_actions
+        if problem := unknown_option(words, own, names, self.prog) or stray_word(words, strange, names):
             self.error(problem)
         if not self.others:
             try:
@@ -224,6 +227,15 @@ class CommandParser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             raise argparse.ArgumentError(action, unknown("value", value, action.choices))
         super()._check_value(action, value)
+
+    def _get_value(self, action: argparse.Action, text: str) -> Any:
+        try:
+            return super()._get_value(action, text)
+        except argparse.ArgumentError as error:
+            if isinstance(error.__context__, argparse.ArgumentTypeError):
+                raise
+            lack = _NUMBERS.get(cast(Any, action.type), f"does not fit {action.metavar}")
+            raise argparse.ArgumentError(action, f"{text!r} {lack}") from None
 
     def error(self, message: str) -> NoReturn:
         """Print the error in one line and exit with status 2."""
@@ -286,7 +298,3 @@ def check_numbers(options: argparse.Namespace, positive: Iterable[tuple[str, str
         value = getattr(options, name, None)
         if value is not None and not 0 < value < math.inf:
             raise MatrixError(f"--{name.replace('_', '-')} is {value:g}; it must be more than 0 {unit}".rstrip())
-
-
-def bytes_of(gib: float | None) -> int | None:
-    return None if gib is None else int(gib * 2**30)

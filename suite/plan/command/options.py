@@ -61,7 +61,7 @@ GROUPS = {
     "How the model trains": "accumulate kernel strategy checkpointing layout interface release tuning allocator",
     "How much of the machine a launch gets": "threads cores bind memory-limit placement shard trusted-network",
     "When a training ends that goes on to its end, as with --matrix accuracy": "epochs target",
-    "Where workloads, data and seeds come from": "workloads data data-dir seed",
+    "Where workloads, data and seeds come from": "workloads data data-dir format pages seed",
     "How a launch is timed, checked and watched": "min-window max-time no-control profile-memory profile-code "
         "metrics-port metrics-host journals",
 }  # fmt: skip

@@ -37,7 +37,8 @@ def strategy(name: str) -> str:
 
 def name_value(setting: str, value: str) -> str:
     """Returns a value of a setting, such as ``batch 64``."""
-    return fill(SUBJECTS[setting], value)
+    of_variant = setting.removeprefix("env.").removeprefix("arg.")
+    return fill(SUBJECTS.get(setting, f"{of_variant} {{}}"), value)
 
 
 def framework(name: str) -> str:

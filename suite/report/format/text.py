@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
 from suite.analysis.rows.wording import DASH, NONE, figure
 from suite.plan.cell import PRECISIONS
+
+#: Where a table, a plot or a sentence names the unit of what was counted.
+_UNIT = re.compile(r"\bsample(?=s?(?:/s| per second)\b)|(?<=\bper )sample\b|(?<=\b1M )sample(?=s\b)")
+
+
+def in_unit(shown: Any, unit: str) -> Any:
+    """Returns a text, a table or a plot whose unit is ``steps`` where no samples were seen."""
+    if unit == "samples":
+        return shown
+    if isinstance(shown, str):
+        return _UNIT.sub(unit.removesuffix("s"), shown)
+    if isinstance(shown, (list, tuple)):
+        return type(shown)(in_unit(each, unit) for each in shown)
+    if is_dataclass(shown) and not isinstance(shown, type):
+        return replace(shown, **{each.name: in_unit(getattr(shown, each.name), unit) for each in fields(shown)})
+    return shown
 
 
 def no_formula(text: str) -> str:

@@ -36,7 +36,7 @@ from suite.report.text.answer import Answer
 from suite.report.text.why import PairExplanation, explain_sides, is_profiled
 
 #: The columns of `launches.csv` that the page shows.
-SHOWN = (
+LAUNCH_COLUMNS = (
     "cell", "launch", "control", "status", "flags", "train_samples_per_s", "compute_samples_per_s",
     "input_samples_per_s", "train_step_ms_median", "first_step_s", "compile_s", "memory_rss_peak_bytes", "reason",
 )  # fmt: skip
@@ -129,7 +129,7 @@ def _contents(made: Sequence[Section], drawn: bool) -> list[Link]:
 
 
 def _launches(columns: Mapping[str, Sequence[Any]]) -> Grid:
-    names = [name for name in SHOWN if name in columns]
+    names = [name for name in LAUNCH_COLUMNS if name in columns]
     # One row at a time: all rows at once take more memory than the launches themselves.
     rows = ([_cell(value) for value in row] for row in zip(*(columns[name] for name in names), strict=True))
     align = [LEFT if column(name).form in (TEXT, FLAG) else RIGHT for name in names]

@@ -15,9 +15,11 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from suite.analysis.rows.groups import Group
 from suite.analysis.statistics.accuracy import AccuracyComparison
+from suite.report.format.text import in_unit
 from suite.report.plots import layout, vectors
 from suite.report.plots.kinds import COMPARISON, TIMED, TRAINED, Kind, find_kinds
 from suite.report.plots.pens import PLAIN, STYLE
@@ -28,6 +30,8 @@ from suite.report.tables.frame import Table, excerpt
 FORMATS = ("png", "svg", "pdf")
 SUFFIXES = tuple(f".{name}" for name in FORMATS)
 
+#: What each file names as the program that drew it, and the most bytes that one may have.
+MARK, LARGEST = "framework-training-suite", 2**26
 #: Dots per inch: 1080 across a usual plot, as wide as a page shows it.
 DPI = 120
 
@@ -64,7 +68,9 @@ def find_charts(tables: Sequence[Table], learned: Sequence[AccuracyComparison]) 
     for of, name, subject in subjects:
         for kind in find_kinds(of):
             if chart := kind.chart(*subject):
-                yield kind, name, chart
+                shown: Sequence[Any] = subject if of != COMPARISON else [*tables, *learned]
+                units = {each.group.unit for each in shown}
+                yield kind, name, in_unit(chart, "steps" if units == {"steps"} else "samples")
 
 
 def _draw(kind: Kind, name: str, chart: Chart, folder: Path, suffixes: Iterable[str], *, small: bool) -> Drawing:
@@ -89,20 +95,27 @@ def save(chart: Chart, path: Path, style: Path | None = None) -> None:
         _write(plot, path, "" if style or path.suffix != ".svg" else vectors.draw_svg(plot))
 
 
+def is_drawn(path: Path) -> bool:
+    """Whether a file is a plot of the suite's, by the mark that each has."""
+    return path.stat().st_size <= LARGEST and MARK.encode() in path.read_bytes()
+
+
 def _write(plot: Figure, path: Path, svg: str) -> None:
     """Writes a figure; ``svg`` is a small SVG of it, which knows the suite's own style alone."""
     if svg and path.suffix == ".svg":
-        path.write_text(svg, encoding="utf-8")
+        path.write_text(f"{svg}<!-- {MARK} -->\n", encoding="utf-8")
         return
     if path.suffix != ".png":
-        plot.savefig(path, metadata={"CreationDate" if path.suffix == ".pdf" else "Date": None})
+        plot.savefig(path, metadata={"CreationDate" if path.suffix == ".pdf" else "Date": None, "Creator": MARK})
         return
     plot.set_dpi(DPI)
     canvas = FigureCanvasAgg(plot)
     canvas.draw()
     # With all colours a file is four times as large.
     drawn = Image.fromarray(np.asarray(canvas.buffer_rgba())).quantize(256, Image.Quantize.FASTOCTREE)
-    drawn.save(path)
+    mark = PngInfo()
+    mark.add_text("Software", MARK)
+    drawn.save(path, pnginfo=mark)
 
 
 def use_style(style: Path | None = None) -> Any:

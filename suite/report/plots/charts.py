@@ -10,7 +10,7 @@ from typing import Any
 from suite.analysis.rows.blocks import flags_of
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.rows.wording import figure
-from suite.analysis.statistics.inference import LEAST
+from suite.analysis.statistics.inference import BLOCKS_LEAST
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record
 from suite.record.text import clean
@@ -100,9 +100,9 @@ def spread_of(values: Iterable[float]) -> Spread:
 
 def describe_interval(blocks: Iterable[int]) -> str:
     """Describes ratios and their intervals, which depend on the number of blocks."""
-    tested = {n >= LEAST for n in blocks if n}
+    tested = {n >= BLOCKS_LEAST for n in blocks if n}
     few, many = "median; whisker: lowest to highest", "geometric mean; whisker: corrected interval"
-    return f"{many} (under {LEAST} blocks {few})" if len(tested) > 1 else many if tested == {True} else few
+    return f"{many} (under {BLOCKS_LEAST} blocks {few})" if len(tested) > 1 else many if tested == {True} else few
 
 
 def bars(

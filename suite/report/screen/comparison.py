@@ -240,8 +240,7 @@ def to_json(
     for each in values["tables"]:
         for name in {"inference", "checkpoints"} - {name for name, held in each.items() if held}:
             del each[name]
-    text = msgspec.json.encode({"schema": SCHEMA, **values})
-    return msgspec.json.format(text, indent=1).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode({"schema": SCHEMA, **values}), indent=1).decode() + "\n"
 
 
 def _take(kind: type[Kind], finding: object, **others: Any) -> Kind:

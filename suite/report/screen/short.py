@@ -24,6 +24,7 @@ from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.terminal import WIDE, WIDEST_TEXT, lines_of
+from suite.report.format.text import in_unit
 from suite.report.format.view import Grid, View
 from suite.report.tables import accuracy, inference, timed
 from suite.report.tables.cells import TimedCell
@@ -117,6 +118,7 @@ def _show_timed(compared_table: Table, width: int, notes: Notes) -> tuple[str, G
         shown.append(Column("outcome", timed.outcome, TEXT))
     made = grid(shown, cells, notes)
     yielding = ["bottleneck", *[MEMORY] * (width < NARROW and by not in OF_MEMORY), "global batch", "communication"]
+    made = replace(made, headers=in_unit(made.headers, compared_table.group.unit))
     return timed.title(compared_table.group), _narrow(made, width, yielding)
 
 

@@ -16,9 +16,9 @@ from suite.report.format.view import LEFT, RIGHT, Grid, View
 from suite.report.tables.frame import Table
 
 #: Shares of a step below this are left out.
-SHOWN = 0.001
+SHARE_LEAST = 0.001
 #: From this share of the roof on, the FLOPs or a peak cannot be right.
-ABOVE = 1.05
+ROOF_EXCEEDED = 1.05
 #: A framework's counter that is further from the spec's FLOPs than this misses something, or counts more.
 COUNTERS_AGREE = 0.2
 
@@ -37,7 +37,7 @@ def _name(table: Table, row: Row) -> str:
 def _breakdown(table: Table, each: ComparedRows) -> View:
     """Returns milliseconds and share of every category, a column per row."""
     held = [each.costs[row.key] for row in each.rows]
-    names = [name for name in CATEGORIES if any(cell.seconds[name] >= SHOWN * cell.step_s for cell in held)]
+    names = [name for name in CATEGORIES if any(cell.seconds[name] >= SHARE_LEAST * cell.step_s for cell in held)]
     rows = [[name, *(_time(cell.seconds[name], cell.step_s) for cell in held)] for name in names]
     rows.append(["timed step", *(f"{figure(1e3 * cell.step_s)} ms" for cell in held)])
     rows.append(["sum as profiled", *(_time(cell.covered * cell.step_s, cell.step_s) for cell in held)])
@@ -125,7 +125,7 @@ def _rates(part: RooflinePart, each: RooflineRow) -> list[str]:
 def _explain_excess(placed: Sequence[RooflineRow]) -> list[str]:
     """Explains shares of more than the roof, where there are any."""
     shares = [share for each in placed for part in each.parts if (share := part.share(each.roof)) is not None]
-    if max(shares, default=0.0) < ABOVE:
+    if max(shares, default=0.0) < ROOF_EXCEEDED:
         return []
     words = (
         "a kernel does fewer FLOPs than the spec counts (as Winograd's algorithm does), or finds its data in a cache"

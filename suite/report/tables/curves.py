@@ -71,7 +71,7 @@ def speed_ups(table: Table) -> list[SpeedUp]:
     """Returns the speed-up of every cell over the base cell of its framework, run and number of devices.
 
     The base has the usual compile mode, fp32, the tuned loader, no accumulation, and the batch that most cells have.
-    With at least `statistics.LEAST` blocks a speed-up is the geometric mean with its corrected interval, with fewer the
+    With at least `BLOCKS_LEAST` blocks a speed-up is the geometric mean with its corrected interval, with fewer the
     median, lowest and highest. Rows whose fingerprint differs and frameworks that have only a base are left out.
     """
     sound = [row for row in table.group.rows if row.ok and table.identities[row.key].kind not in NOT_PLOTTED]

@@ -38,8 +38,8 @@ SCALED = ("framework", "devices", "strategy")
 #: Metrics that say how fast a cell trains: its throughput, and the time of a step, which is the same at one batch.
 OF_THROUGHPUT = ("samples_per_s", "step_ms_median")
 
-#: A plot of more than ``MOST`` rows is unreadable and takes seconds to draw; then it shows only ``SHOWN``.
-MOST, SHOWN = 60, 15
+#: A plot of more rows is unreadable and takes seconds to draw; then it shows an excerpt.
+PLOTTED_ROWS_MOST, EXCERPT_ROWS = 60, 15
 
 #: Kinds of peak memory in order of preference: the framework's own allocator says most.
 MEMORY = ("allocator_peak_bytes", "rss_peak_bytes")
@@ -253,15 +253,16 @@ def _memory_kinds(rows: Iterable[Row]) -> list[str]:
 def excerpt(table: Table) -> Table:
     """Returns the table; of a large one the fastest rows of each framework, in order, with a heading that says so."""
     rows = table.group.rows
-    if len(rows) <= MOST:
+    if len(rows) <= PLOTTED_ROWS_MOST:
         return table
     frameworks = [name for name in FRAMEWORKS if any(row.cell.framework == name and row.ok for row in rows)]
     rates = [cell.samples_per_s.median or 0.0 for cell in table.cells]
     kept: list[int] = []
     for name in frameworks:
         candidates = [at for at, row in enumerate(rows) if row.cell.framework == name and row.ok]
-        kept += sorted(candidates, key=lambda at: -rates[at])[: SHOWN // len(frameworks)]
+        kept += sorted(candidates, key=lambda at: -rates[at])[: EXCERPT_ROWS // len(frameworks)]
     kept.sort()
-    part = f"the {SHOWN // max(1, len(frameworks))} fastest rows of each framework; all {len(rows)} are in the table"
+    each = EXCERPT_ROWS // max(1, len(frameworks))
+    part = f"the {each} fastest rows of each framework; all {len(rows)} are in the table"
     group = replace(table.group, rows=tuple(rows[at] for at in kept), part=part)
     return replace(table, group=group, cells=tuple(table.cells[at] for at in kept))

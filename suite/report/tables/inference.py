@@ -9,7 +9,7 @@ from typing import Any
 
 from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import SETTINGS
-from suite.analysis.statistics.inference import LEAST
+from suite.analysis.statistics.inference import BLOCKS_LEAST
 from suite.analysis.statistics.saving import SavingCost
 from suite.analysis.statistics.sequential import is_sequential
 from suite.analysis.statistics.serving import COMPARED, Serving
@@ -118,7 +118,7 @@ def _notes(table: Table, servings: Collection[Serving], tested: bool) -> list[st
     if tested:
         return [*lines, f"Test: as for training, Holm's correction over all ratios of this table, {launched} per cell."]
     stopped = "the run stopped when its training was decided" if is_sequential(table.group.rows) else ""
-    why = stopped or why_untested(*table.group.rows) or f"{launched} per cell; a test needs at least {LEAST}"
+    why = stopped or why_untested(*table.group.rows) or f"{launched} per cell; a test needs at least {BLOCKS_LEAST}"
     return [*lines, f"Significance was not tested: {why}."]
 
 

@@ -9,6 +9,7 @@ from suite.analysis.rows.wording import DASH
 from suite.analysis.statistics.sequential import launches_needed
 from suite.catalog.metrics import METRICS
 from suite.report.format.names import SETTING_NAMES
+from suite.report.format.text import in_unit
 from suite.report.tables.columns import has_several
 from suite.report.tables.frame import Table
 from suite.report.tables.timed import shown_metrics
@@ -32,7 +33,7 @@ def legend(tables: Sequence[Table]) -> str:
         base = f"{tables[0].baseline} with the same settings (except the compile mode)"
     elif group.by in BETWEEN_RUNS:
         base = f"the same cell {'in' if group.by == 'run' else 'on'} the {group.by} named under the table"
-    return (
+    words = (
         "*, bold: significantly the best of its column among rows of one precision and batch size; ties are "
         "marked too. n: launches (1/3: 1 of 3 succeeded). "
         f"ratio: samples/s relative to {base}, within blocks; median (lowest{DASH}highest), or from "
@@ -45,3 +46,4 @@ def legend(tables: Sequence[Table]) -> str:
         + " ".join(f"{each.label}: {each.meaning}." for each in metrics)
         + (SEVERAL if any(has_several(table.group) for table in tables) else "")
     )
+    return str(in_unit(words, "steps" if {table.group.unit for table in tables} == {"steps"} else "samples"))

@@ -8,7 +8,7 @@ from typing import Any
 from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import NONE, figure, listing
-from suite.analysis.statistics.inference import LEAST
+from suite.analysis.statistics.inference import BLOCKS_LEAST
 from suite.analysis.statistics.scaling import KINDS, STRONG, WEAK, Exchange, Point, Scaling, independent_throughput
 from suite.catalog.metrics import METRICS
 from suite.catalog.setting import TEXT
@@ -41,13 +41,13 @@ WHAT = {
 }
 
 #: In place of the latter.
-APART = (
+LOCAL_STATISTICS = (
     "Strong scaling: the global batch is the same, and each device has a part of it, which it normalises by statistics "
     "of its own. So it is another training than one device's. Compare the work done per second."
 )
 
 #: Settings that a scaling varies, or that its own columns show.
-OWN = ("devices", "strategy", "batch")
+SCALED_SETTINGS = ("devices", "strategy", "batch")
 
 Placed = tuple[Scaling, Point]
 
@@ -61,7 +61,7 @@ def views(table: Table) -> list[View]:
 def _view(table: Table, kind: str, scalings: Sequence[Scaling]) -> View:
     notes = Notes()
     tested = any(ratio.verdict for each in scalings for ratio in each.ratios)
-    own = [name for name in varied_settings(table.group) if name not in OWN and _varies(name, scalings)]
+    own = [name for name in varied_settings(table.group) if name not in SCALED_SETTINGS and _varies(name, scalings)]
     points = [
         (each, point)
         for before, each in zip((None, *scalings), scalings, strict=False)
@@ -106,7 +106,7 @@ def _columns(table: Table, own: Sequence[str], tested: bool) -> list[Column]:
 def explain(kind: str, scalings: Iterable[Scaling]) -> str:
     """Says what a kind of scaling keeps, and so whether it is another training than that of one device."""
     cells = [point.row.cell for scaling in scalings for point in scaling.points]
-    return APART if kind == STRONG and any(map(has_local_statistics, cells)) else WHAT[kind]
+    return LOCAL_STATISTICS if kind == STRONG and any(map(has_local_statistics, cells)) else WHAT[kind]
 
 
 def _efficiency(found: Any) -> str:
@@ -139,7 +139,7 @@ def _notes(table: Table, scalings: Sequence[Scaling], tested: bool) -> list[str]
             f"{launched} per cell. Linear: the whole interval of the efficiency is within the margin of 100 %."
         )
     else:
-        few = f"a test needs at least {LEAST}" if min(len(row.launches) for row in rows) < LEAST else ""
+        few = f"a test needs at least {BLOCKS_LEAST}" if min(len(row.launches) for row in rows) < BLOCKS_LEAST else ""
         words = filter(None, [f"{launched} per cell", few or why_untested(*rows)])
         lines.append(f"Significance was not tested: {'; '.join(words)}.")
     return [*lines, *on_threads(scalings), *_on_communication(points), *_on_instances(scalings), *_on_links(rows)]

@@ -18,6 +18,7 @@ from suite.catalog.setting import TEXT
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK
 from suite.record.text import clean
 from suite.report.format.names import SETTING_NAMES, counts
+from suite.report.format.text import in_unit
 from suite.report.format.view import View
 from suite.report.tables import columns as made
 from suite.report.tables.cells import TimedCell
@@ -42,7 +43,8 @@ def view(table: Table) -> View:
         kept = {"ratio", "verdict", "framework", *table.group.varying} - ({"compile"} if one_mode else set())
         columns = [replace(each, where=(*each.where, KEPT)) if each.name in kept else each for each in columns]
     grid = made.grid(columns, table.cells, notes, lambda cell: cell.best)
-    return View(title(table.group), grid, [*foot_lines(table), *notes.lines], len(second))
+    made_view = View(title(table.group), grid, [*foot_lines(table), *notes.lines], len(second))
+    return replace(made_view, grid=replace(grid, headers=in_unit(grid.headers, table.group.unit)))
 
 
 def title(group: Group) -> str:
@@ -156,7 +158,7 @@ def foot_lines(table: Table) -> list[str]:
 def _base(table: Table) -> Iterator[str]:
     """Yields what the data mean, and what ratios are to."""
     group = table.group
-    if group.data_kind != "real":
+    if group.data_kind != "real" and not group.is_of_script:
         yield f"{group.data_words}: the speed of the steps is real, the losses and accuracies mean nothing."
     if group.by == "machine":
         yield f"Ratios are to the same cell on {table.baseline or 'a machine that was not recorded'}."

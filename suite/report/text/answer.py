@@ -15,12 +15,13 @@ from typing import Any
 from suite.analysis.records.machines import gpus
 from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import SETTINGS, Group, Row
+from suite.analysis.rows.wording import figure
 from suite.analysis.statistics.accuracy import AccuracyComparison
 from suite.analysis.statistics.fastest import FastestBySetting
-from suite.analysis.statistics.inference import LEAST
+from suite.analysis.statistics.inference import BLOCKS_LEAST
 from suite.analysis.statistics.sequential import launches_needed
 from suite.report.format.names import count, counts, framework, name_value, workload
-from suite.report.format.text import capital
+from suite.report.format.text import capital, spread
 from suite.report.tables.frame import Table
 from suite.report.text import changes, fastest, served
 
@@ -118,7 +119,11 @@ def _timed(table: Table) -> _Told:
     flags, n = _count_flags(group)
     note = f" ({', '.join(f'{flag} {of}/{n}' for flag, of in flags)})" * bool(flags)
     further: list[str] = []
-    if _is_of_frameworks(table):
+    alone = group.is_of_script and len(group.rows) == 1 and table.cells[0].launches_ok
+    if alone:
+        verdict = _say_alone(table)
+        lines, sentences = [f"{where}: {verdict}"], [f"{where}: {verdict}"]
+    elif _is_of_frameworks(table):
         lines, sentences = _say_fastest(each.contests, where)
         lines = served.lines(table, where) or lines
         absent, verdict = _say_absent(group), fastest.card(each.contests, fastest.CARD - len(note))
@@ -132,12 +137,19 @@ def _timed(table: Table) -> _Told:
     if reasons := [words for words in dict.fromkeys(row.busy for row in group.rows) if words]:
         verdict = f"the machine was too busy to answer: no winner is named ({'; '.join(reasons)})"
         lines, sentences = [f"{where}: {verdict}"], [f"{where}: {verdict}"]
-    sentences[-1] += "".join(f"; {of} of {n} launches are flagged {flag}" for flag, of in flags) + _say_untested(table)
+    sentences[-1] += "".join(f"; {of} of {n} launches are flagged {flag}" for flag, of in flags)
+    sentences[-1] += "" if alone else _say_untested(table)
     lines, verdicts = [line + note for line in lines], [verdict + note, verdict]
     if not all(control.sound for control in table.controls):
         lines, sentences = ([f"{DOUBTED}: {line}" for line in each] for each in (lines, sentences))
         verdicts = [f"DO NOT TRUST (control differs): {verdict}", "DO NOT TRUST: the control differs"]
     return _Told(lines, sentences, _card(group, *verdicts), further)
+
+
+def _say_alone(table: Table) -> str:
+    """Returns the throughput of the only row there is."""
+    rate, step = table.cells[0].samples_per_s, table.cells[0].step_ms.median
+    return f"{spread(rate.median, rate.low, rate.high)} {table.group.unit}/s, a step in {figure(step)} ms"
 
 
 def _say_fastest(contests: Sequence[FastestBySetting], where: str, unit: str = "launch") -> tuple[list[str], list[str]]:
@@ -194,7 +206,7 @@ def _trained(table: AccuracyComparison) -> _Told:
     rows = [row for row in table.rows if row["accuracy"] is not None]
     flags, n = _count_flags(table.group)
     lines, speeds = _say_fastest(each.contests, where, "seed")
-    speeds[-1] += "" if _count_launches(table.group) >= LEAST else f"; a test needs {LEAST} seeds"
+    speeds[-1] += "" if _count_launches(table.group) >= BLOCKS_LEAST else f"; a test needs {BLOCKS_LEAST} seeds"
     speeds[-1] += "".join(f"; {of} of {n} launches are flagged {flag}" for flag, of in flags)
     columns = zip(table.group.rows, table.rows, strict=True)
     same = {row.key for row, each in columns if each["fp32_verdict"] == "same"}

@@ -63,7 +63,7 @@ def axis_sentence(where: str, by: str, gains: Sequence[Speedup]) -> tuple[list[s
     """
     axis, told = SETTING_NAMES.get(by, by), ""
     if not gains:
-        told = f"{where}: no two cells differ in nothing but the {axis}"
+        told = f"{where}: nothing to compare, since no second {axis} was measured with the same other settings"
     elif not (largest := _differences(gains)):
         told = f"{where}: no other {axis} makes a decided difference"
     if told:

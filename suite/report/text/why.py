@@ -14,7 +14,7 @@ from suite.analysis.findings import EXPLAINED, ExplainedPair
 from suite.analysis.rows.blocks import flags_of
 from suite.analysis.rows.groups import SETTINGS, WORDS, Row
 from suite.analysis.rows.wording import figure, fill, listing, middle
-from suite.analysis.statistics.inference import LEAST
+from suite.analysis.statistics.inference import BLOCKS_LEAST
 from suite.report.format.names import count, framework
 from suite.report.format.text import capital
 from suite.report.tables.frame import Table
@@ -110,7 +110,9 @@ def _limits(causes: Causes, subjects: tuple[str, str]) -> list[str]:
     """Describes what the answer does not say: tests, sums that disagree, what is not named, flagged launches."""
     lines = []
     if not causes.tested:
-        lines.append(f"Not tested: {count(causes.blocks, 'block')} with both profiles, a test needs at least {LEAST}.")
+        lines.append(
+            f"Not tested: {count(causes.blocks, 'block')} with both profiles, a test needs at least {BLOCKS_LEAST}."
+        )
     covered = [each.covered for each in (causes.row, causes.other)]
     if max(abs(each - 1) for each in covered) > AGREES:
         kept = causes.row.kernels_kept and causes.other.kernels_kept

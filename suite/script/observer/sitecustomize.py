@@ -47,11 +47,17 @@ def go_on(folder: str) -> None:
             sys.modules["sitecustomize"] = own
 
 
+def _load(name: str, path: Path) -> Any:
+    """The module in a file, which imports nothing of this package and of no framework."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec
+    assert spec.loader
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 _folder = Path(__file__).resolve().parent
-_spec = importlib.util.spec_from_file_location("suite_watch", _folder.parents[1] / "watch.py")
-if _spec and _spec.loader:
-    _watch = sys.modules["suite_watch"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(_watch)
-    sys.modules.setdefault("suite.watch", _watch)
-    sys.meta_path.insert(0, _Hooks(_watch.HOOKS))
-    go_on(str(_folder))
+sys.modules.setdefault("suite.watch", _load("suite_watch", _folder.parents[1] / "watch.py"))
+sys.meta_path.insert(0, _Hooks(_load("suite_hooks", _folder / "hooks.py").HOOKS))
+go_on(str(_folder))

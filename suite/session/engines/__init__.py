@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
+from suite.catalog.suggest import unknown
 from suite.plan.command.common import LOCAL, one_of, option
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def engine_of(text: str) -> Engine:
         if engine.takes(text):
             return engine
     names = [*(each.name for each in every), *(each.addressed[0] for each in every if each.addressed[0])]
-    raise argparse.ArgumentTypeError(f"unknown engine {text!r}; there are: {', '.join(names)}")
+    raise argparse.ArgumentTypeError(unknown("engine", text, names))
 
 
 def options() -> list[Any]:

@@ -26,7 +26,7 @@ WITHIN_S = 60.0
 BUILDS = {name: (each.package, each.build_file, each.build_pattern) for name, each in FRAMEWORKS.items()}
 #: Accelerators that frameworks train on and the suite does not measure: where Linux shows one, the line of torch's
 #: `version.py` that marks a build for it, and the distributions of the other frameworks.
-OTHERS = {
+UNMEASURED = {
     "ROCm": ("kfd", "hip", {"tensorflow": ["tensorflow-rocm"], "jax": ["jax-rocm7-plugin", "jax-rocm60-plugin"]}),
     "TPU": ("accel*", "", {"tensorflow": ["libtpu"], "jax": ["libtpu", "libtpu-nightly"]}),
     "XPU": (
@@ -56,7 +56,7 @@ def cuda_problem(interpreters: dict[str, str]) -> str:
 
 def other_problem(interpreters: dict[str, str]) -> str:
     """Which accelerator frameworks would train on that the suite does not support, in one line; empty without one."""
-    if not any(list(DEVICES.glob(node)) for node, *_ in OTHERS.values()):
+    if not any(list(DEVICES.glob(node)) for node, *_ in UNMEASURED.values()):
         return ""
     built = {framework: _build_in(framework, python) for framework, python in interpreters.items()}
     accelerators = [f"{other} ({framework} {version})" for framework, (version, _, other) in built.items() if other]
@@ -73,7 +73,7 @@ def other_accelerator(framework: str) -> str:
     if place is None or not place.is_file():
         return ""
     text = place.read_text(encoding="utf-8")
-    for name, (node, mark, distributions) in OTHERS.items():
+    for name, (node, mark, distributions) in UNMEASURED.items():
         marked = framework == "pytorch" and mark and re.search(rf"^{mark}\b[^=\n]*=\s*['\"]", text, re.MULTILINE)
         if (marked or _first(distributions.get(framework, []))) and list(DEVICES.glob(node)):
             return name

@@ -178,7 +178,8 @@ class State:
         self.tick()
 
     def progress(self, message: dict[str, Any]) -> None:
-        rate = f" {message['samples_per_s']:,.0f} samples/s" if "samples_per_s" in message else ""
+        unit = f"{message.get('unit', 'samples')}/s"
+        rate = f" {message['samples_per_s']:,.0f} {unit}" if "samples_per_s" in message else ""
         self.doing = f"{message['progress']}{rate}"
         self.tick()
 

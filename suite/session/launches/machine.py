@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from suite.catalog.devices import has_gpu
+from suite.catalog.settings import SETTINGS
 from suite.monitor.gpu import Gpu, NvmlError, open_nvml
 from suite.monitor.links import links
 from suite.monitor.sampler import Monitor, idle
+from suite.plan.cell import Cell
 from suite.record.job import HostRanks, Job
 from suite.record.parts.environment import machine, usable_cores
 from suite.record.record import Record
 from suite.session.launches import batch_finder
-from suite.session.launches.launch import ROOT, launch, scratch_folder
+from suite.session.launches.launch import ROOT, LaunchError, ask, launch, scratch_folder
 from workloads.spec import specification
 
 
@@ -67,6 +69,7 @@ class Machine:
     until: ExitStack
     about: HostInfo = field(init=False)
     _data: dict[str, Path] = field(default_factory=dict)
+    _stored: set[tuple[str, str, str]] = field(default_factory=set)
     _programs: str = ""  # a folder for what launches compile for their evidence
 
     def __post_init__(self) -> None:
@@ -106,6 +109,24 @@ class Machine:
                 self._data[name] = prepare(name, self.source, self.directory, say=self.say)
         return self._data[name]
 
+    def store(self, cell: Cell) -> None:
+        """Make or verify the store of a cell's samples, the first time. Raises `DataError`."""
+        key = (cell.workload, cell.format, cell.framework if cell.format == "shards" else "")
+        if cell.format == SETTINGS["format"].default or key in self._stored:
+            return
+        from workloads.data.dataset import DataError
+
+        folder = self.folder(cell.workload)
+        self.say(f"{cell.workload}: samples in the format {cell.format} for {cell.framework}")
+        arguments = ["--framework", cell.framework, "--folder", str(folder), "--format", cell.format]
+        try:
+            problem = ask(cell.framework, "suite.worker.loaders.storing", arguments, workload=cell.workload)
+        except LaunchError as error:
+            raise DataError(str(error)) from None
+        if problem:
+            raise DataError(problem)
+        self._stored.add(key)
+
     def launch(
         self, job: Job, log: Path, deadline_s: float, callbacks: LaunchCallbacks, part: HostRanks | None = None
     ) -> Record:
@@ -114,6 +135,7 @@ class Machine:
         The folders ``data`` and ``programs`` of the job are filled in; with a ``part`` it has ranks on other hosts too.
         """
         self._programs = self._programs or self.until.enter_context(scratch_folder())
+        self.store(job.cell)
         job = replace(job, data=str(self.folder(job.cell.workload)), programs=self._programs)
         devices = part.count if part else job.cell.devices
 

@@ -14,7 +14,7 @@ import pytest
 
 from suite.catalog.devices import has_gpu
 from suite.plan.cell import FRAMEWORKS, Cell
-from suite.plan.command.common import JOURNALS, LOCAL, bytes_of, join_values
+from suite.plan.command.common import JOURNALS, LOCAL, join_values
 from suite.plan.command.options import chosen_axes
 from suite.plan.matrix import Matrix, MatrixError
 from suite.plan.measuring import Plan
@@ -67,7 +67,8 @@ class Settings:
         """The settings that the options of a command name; what it has no option for is as usual, or in ``others``."""
         given = {each.name: getattr(options, each.name) for each in fields(cls) if hasattr(options, each.name)}
         given |= {"data_directory": options.data_dir, "deadline_s": getattr(options, "max_time", None)}
-        given |= {"memory_limit": bytes_of(getattr(options, "memory_limit", None))}
+        limit = getattr(options, "memory_limit", None)
+        given |= {"memory_limit": None if limit is None else int(limit * 2**30)}
         return cls(**given | {"matrix": matrix, "launches": launches, "plan": plan} | others)
 
     def signature(self) -> dict[str, Any]:

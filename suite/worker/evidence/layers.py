@@ -22,7 +22,7 @@ from workloads.data.dataset import Array
 PART = 2**16
 
 
-class Asked(dict[str, Array]):
+class TrackedWeights(dict[str, Array]):
     """Weights that know for which tensor they were asked last, which an error on the way into a model names."""
 
     last = ""
@@ -100,7 +100,7 @@ Line = tuple[str, int]
 #: A line as it is told: file, number, text.
 LayerTrace = tuple[str, int, str]
 #: Lines that are told of one layer at most.
-MOST = 40
+LINES_MOST = 40
 
 
 class Sources:
@@ -135,7 +135,7 @@ class Sources:
         for layer, own in self.noted:
             lines += own
             if layer in wanted:
-                found[layer] = [_describe(*line) for line in dict.fromkeys(lines)][-MOST:]
+                found[layer] = [_describe(*line) for line in dict.fromkeys(lines)][-LINES_MOST:]
                 lines = []
         return found
 

@@ -23,7 +23,7 @@ import numpy as np
 from suite.plan.cell import Cell
 from suite.record.text import clean
 from suite.worker.evidence.fingerprint import at_proof_rate
-from suite.worker.evidence.layers import Asked, Sources, enlarge, enlarge_inputs, owners, part, perturb
+from suite.worker.evidence.layers import Sources, TrackedWeights, enlarge, enlarge_inputs, owners, part, perturb
 from suite.worker.frameworks import import_framework
 from workloads import registry
 from workloads.data.dataset import Array
@@ -105,10 +105,10 @@ class _Stages:
         self.code, self.tools, self.cell, self.spec, self.module, self.given = code, tools, cell, spec, module, weights
         self.facts: dict[str, Any] = {"framework": cell.framework, "layers": []}
         self.arrays: Arrays = {}
-        self.asked = Asked()
+        self.asked = TrackedWeights()
 
     def _training(self, dropout: bool) -> Any:
-        self.asked = Asked(self.given)
+        self.asked = TrackedWeights(self.given)
         training = self.code.Training(self.cell, self.spec, self.module, self.asked, "cpu", dropout=dropout)
         self.asked.last = ""
         return training

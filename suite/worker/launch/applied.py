@@ -33,6 +33,7 @@ from suite.plan.settings.tunings import ARENAS, KEPT_MEMORY, flushes, host_memor
 from suite.record.parts.environment import own_cores, select_variables
 from suite.record.variables import CORES
 from suite.worker import interfaces
+from suite.worker.launch import pages
 from suite.worker.launch.probe import BANDS
 from suite.worker.loaders import tuned_workers
 
@@ -91,6 +92,8 @@ def read_back(ran: Ran, cell: Cell) -> dict[str, Any]:
         "tuning": _read_tuning(cell, ran.settings["denormals"], device),
         "interface": {name: each for each, name in interfaces.FILES.items()}.get(f"{folder}.{file}", "native"),
         "release": _release(cell.framework),
+        "format": ran.loader.settings.get("format", "memmap"),
+        "pages": pages.read(cell, ran.loader),
         **(ran.training.group_settings() if hasattr(ran.training, "group_settings") else {}),
         **subject.tools.applied(ran.training, ran.batch),
     }

@@ -88,13 +88,14 @@ def local(timed: Timed) -> Steps:
 
 def measure_phases(
     training: Any, loader: Any, plan: Plan, *, batch: int, send: Send, spawned_ns: int, tools: Any,
-    ranks: Ranks = ALONE, local: Any = None,
+    ranks: Ranks = ALONE, local: Any = None, chill: Callable[[str], None] = lambda _: None,
 ) -> Measured:  # fmt: skip
     """Measure the plan's phases, and send the results so far after each burst, and what was counted at the end.
 
     ``batch`` is how many samples a step sees, on all devices together; spans are in seconds since ``spawned_ns``.
     ``local`` is a compiled training without communication; ``tools`` know how many steps an optimizer has counted
-    itself. Raises `RecompiledError` if a window had to compile, and `DivergedError` for a loss that is not finite.
+    itself. ``chill`` is called with the name of a phase that loads, before its windows. Raises `RecompiledError` if a
+    window had to compile, and `DivergedError` for a loss that is not finite.
     """
     plan = fit_plan(plan, training)
     held = [next(loader) for _ in range(HELD_BATCHES)]
@@ -104,7 +105,7 @@ def measure_phases(
     for name in taken:
         timed = Timed(training, loader, held, local)
         checked = local if name == "local" else training
-        say, begin = say_window(name, timed.last, checked, batch, send), partial(send, begin=name)
+        say, begin = say_window(name, timed.last, checked, batch, send), partial(_begin, name, send, chill)
         series[name] = Series(timed.steps(name), plan, say, ranks=ranks, begin=begin)
     others = [name for name in taken if name != TRAIN]
     turns = [series[name] for name in others if PHASES[name].in_turn]
@@ -173,6 +174,23 @@ def shift_spans(phase: Phase, spawned_ns: int) -> Phase:
     return replace(
         phase, spans=tuple((round(begin - start_s, 6), round(end - start_s, 6)) for begin, end in phase.spans)
     )
+
+
+def measure_late(training: Any, loader: Any, measured: Measured, ranks: Ranks, **asked: Any) -> Any:
+    """Measure what the plan saves and serves, for which the memory of training was read before; returns answers."""
+    plan = asked["job"].plan
+    if plan.saves:
+        save = import_module("suite.worker.launch.checkpoints").measure_checkpoints
+        measured = save(training, measured, **asked, ranks=ranks)
+    if plan.serves:
+        return import_module("suite.worker.launch.inference").measure_inference(training, loader, measured, **asked)
+    return None
+
+
+def _begin(name: str, send: Send, chill: Callable[[str], None]) -> None:
+    if PHASES[name].loads:
+        chill(name)
+    send(begin=name)
 
 
 def say_window(name: str, losses: Iterable[Any], training: Any, batch: int, send: Send) -> Say:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,15 +19,19 @@ from suite.record.parts.environment import usable_cores
 from suite.worker.frameworks import UnsupportedError
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
+from workloads.data.formats import FILES, Container, Stored, open_stored
+
+Put = Callable[[Any], Any]
 
 
 class Delivery:
     """Training batches on the device, without end, in the order of `workloads.data.augment.Batches`.
 
-    ``settings`` say what the framework made of the cell's loader.
+    ``settings`` say what the framework made of the cell's loader, and ``files`` what it reads.
     """
 
     settings: dict[str, Any]
+    files: list[Path]
 
     def __iter__(self) -> Self:
         return self
@@ -63,6 +68,62 @@ def refuse(framework: str, loader: Loader, *names: str) -> None:
         value = getattr(loader, name)
         if value is not None:
             raise UnsupportedError(f"{framework}'s {loader.kind} loader has no setting {name} that could be {value}")
+
+
+def start(
+    kinds: Mapping[str, Callable[..., Any]], cell: Cell, source: Batches, device: str, put: Put, *, shards: Container,
+    in_memory: tuple[str, ...] = (),
+) -> Any:  # fmt: skip
+    """The cell's loader, one of ``kinds``, over the samples in the cell's format. Raises `UnsupportedError`.
+
+    ``shards`` are the framework's own. Of formats ``in_memory`` it has read all before the first batch.
+    """
+    held = cell.loader.cache or cell.loader.kind == "resident" or cell.format in in_memory
+    if cell.pages == "cold" and (held or not source.split.files):
+        raise UnsupportedError("the samples of this loader lie in memory while it is timed: no page of a file is read")
+    if cell.format != "memmap":
+        source = source.read_from(_open(cell, source, container_of(cell.format, shards)))
+    loader = kinds[cell.loader.kind](cell, source, device, put)
+    loader.files = source.split.files
+    if isinstance(source.split, Stored):
+        loader.settings |= {"format": cell_format(source.split), **source.split.description}
+    return loader
+
+
+def container_of(name: str, shards: Container) -> Container:
+    """The container of a format, of which ``shards`` are the framework's."""
+    return FILES if name == "files" else shards
+
+
+def cell_format(split: Stored) -> str:
+    """The value of the setting that this split is read in."""
+    return "files" if split.container is FILES else "shards"
+
+
+def require(container: Container) -> None:
+    """Raises `UnsupportedError` where a library that reads or writes it is not installed."""
+    if missing := container.missing or FILES.missing:
+        raise UnsupportedError(
+            f"storing samples as {container.name} needs {missing}: install it beside the framework with "
+            "pip install 'framework-training-suite[formats]'"
+        )
+
+
+def refuse_samples(source: Batches) -> None:
+    """Raises `UnsupportedError` for samples that cannot be stored one by one."""
+    labels = source.split.labels
+    if not source.split.files:
+        raise UnsupportedError("this workload arranges its samples itself; they have the format memmap")
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise UnsupportedError("samples are stored with one whole number as their label; these have the format memmap")
+
+
+def _open(cell: Cell, source: Batches, container: Container) -> Stored:
+    if cell.loader.cache or cell.loader.kind not in ("tuned", "workers", "naive"):
+        raise UnsupportedError(f"the loader {cell.loader.id} holds decoded samples in memory, in the format memmap")
+    refuse_samples(source)
+    require(container)
+    return open_stored(source.data, source.split.files[0].parent, container)
 
 
 #: How many batches a loader's count keeps, in the device's memory.
@@ -104,8 +165,6 @@ class CountingLoader:
 
 
 DALI_PREFETCH = 2  # batches that the pipeline keeps ready
-
-Put = Callable[[Any], Any]
 
 
 class Dali(Delivery):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import grain
@@ -16,13 +17,15 @@ from absl import flags
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.loaders import Dali, Delivery, describe, refuse, refuse_own, tuned_workers
+from suite.worker.loaders import Dali, Delivery, describe, refuse, refuse_own, start, tuned_workers
 from workloads.data.augment import PAD, Batches
-from workloads.data.dataset import Array
+from workloads.data.dataset import Array, DataError
+from workloads.data.formats import Container, Reader, Sample, shards
 
 PREFETCH = 4  # batches that are kept ready, or that each worker process keeps ready
 BATCHES_AHEAD = 2  # batches that a tuned loader keeps on a GPU
 ENDLESS = 2**40
+LABEL_BYTES = 8  # at the beginning of a record
 
 Put = Callable[[Any], Any]
 
@@ -115,7 +118,34 @@ KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident,
 
 
 def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
-    return KINDS[cell.loader.kind](cell, source, device, put)
+    return start(KINDS, cell, source, device, put, shards=SHARDS)
+
+
+def _write_shards(folder: Path, samples: Iterator[Sample], suffix: str) -> None:
+    from array_record.python.array_record_module import ArrayRecordWriter
+
+    del suffix  # the split says what its samples are
+    for path, part in shards(samples, folder, "arrayrecord"):
+        writer = ArrayRecordWriter(path, "group_size:1")  # so that each sample can be read by itself
+        for content, label in part:
+            writer.write(label.to_bytes(LABEL_BYTES, "little", signed=True) + content)
+        writer.close()
+
+
+def _open_shards(folder: Path, samples: int) -> Reader:
+    """ArrayRecord has an index: grain reads the samples of a batch when it is made."""
+    records = grain.sources.ArrayRecordDataSource(sorted(str(path) for path in folder.glob("*.arrayrecord")))
+    if len(records) != samples:
+        raise DataError(f"{folder} has {len(records):,} samples, not {samples:,}; move it away, and it is made anew")
+
+    def read(indices: Sequence[int]) -> list[Sample]:
+        chosen = records.__getitems__(indices)
+        return [(each[LABEL_BYTES:], int.from_bytes(each[:LABEL_BYTES], "little", signed=True)) for each in chosen]
+
+    return read
+
+
+SHARDS = Container("arrayrecord", "array_record", "array_record", _write_shards, _open_shards)
 
 
 def _images(data: Any, plan: Any, start: Array, batch: int) -> tuple[jax.Array, jax.Array]:

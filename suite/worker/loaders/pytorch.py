@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
-from suite.worker.loaders import Dali, Delivery, describe, refuse, refuse_own, tuned_workers
+from suite.worker.loaders import Dali, Delivery, describe, refuse, refuse_own, start, tuned_workers
 from workloads.data.augment import PAD, Batches
-from workloads.data.dataset import Array
+from workloads.data.dataset import Array, DataError
+from workloads.data.formats import Container, Reader, Sample, shards
 
 PREFETCH = 4  # batches that each worker keeps ready
 
@@ -144,7 +146,46 @@ KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident,
 
 
 def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
-    return KINDS[cell.loader.kind](cell, source, device, put)
+    return start(KINDS, cell, source, device, put, shards=SHARDS)
+
+
+def _write_shards(folder: Path, samples: Iterator[Sample], suffix: str) -> None:
+    import webdataset
+
+    numbers = itertools.count()
+    for path, part in shards(samples, folder, "tar"):
+        with webdataset.TarWriter(path, encoder=False, mtime=0) as tar:
+            for content, label in part:
+                tar.write({"__key__": f"{next(numbers):08d}", suffix: content, "cls": str(label).encode()})
+
+
+def _open_shards(folder: Path, samples: int) -> Reader:
+    """A tar has no index: its samples go, still encoded, through a shuffle buffer as large as the split.
+
+    For each sample that leaves the buffer one is read from the shards, as it is when they are streamed.
+    """
+    buffer = list(_stream(folder))
+    if len(buffer) != samples:
+        raise DataError(f"{folder} has {len(buffer):,} samples, not {samples:,}; move it away, and it is made anew")
+    again = itertools.chain.from_iterable(enumerate(_stream(folder)) for _ in itertools.count())
+
+    def read(indices: Sequence[int]) -> list[Sample]:
+        for place, sample in itertools.islice(again, len(indices)):
+            buffer[place] = sample
+        return [buffer[index] for index in indices]
+
+    return read
+
+
+def _stream(folder: Path) -> Iterator[Sample]:
+    import webdataset
+
+    places = sorted(str(path) for path in folder.glob("*.tar"))
+    for sample in webdataset.tarfile_to_samples()(webdataset.SimpleShardList(places)):
+        yield next(sample[suffix] for suffix in ("png", "bin") if suffix in sample), int(sample["cls"])
+
+
+SHARDS = Container("tar", "webdataset", "webdataset", _write_shards, _open_shards)
 
 
 def _settings(loader: DataLoader, cache: bool) -> dict[str, Any]:

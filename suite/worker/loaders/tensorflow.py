@@ -6,7 +6,8 @@ runs in tf.data's own threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ import tensorflow as tf
 from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.frameworks.tensorflow.device import integers, place, place_array, synchronise
-from suite.worker.loaders import Dali, Delivery, describe, refuse, refuse_own, tuned_workers
+from suite.worker.loaders import Dali, Delivery, describe, refuse, refuse_own, start, tuned_workers
 from workloads.data.augment import PAD, Batches
 from workloads.data.dataset import Array
+from workloads.data.formats import FILES, Container, Sample, Stored, is_image, list_labelled, shards
 
 BATCHES_AHEAD = 2  # batches that a tuned loader keeps on a GPU
 
@@ -39,6 +41,8 @@ class Tuned(Delivery):
             parallel = tf.data.AUTOTUNE if tuned else workers or None
             if source.augment:
                 dataset = tf.data.Dataset.counter().map(_own_batch(source, device), parallel, deterministic=True)
+            elif isinstance(source.split, Stored):
+                dataset = _decoded(source, source.split, device, parallel)
             else:
                 dataset = _epochs(source).map(_batch(source, device), num_parallel_calls=parallel, deterministic=True)
             if prefetch:
@@ -47,7 +51,7 @@ class Tuned(Delivery):
             dataset = dataset.apply(tf.data.experimental.prefetch_to_device(place(device), BATCHES_AHEAD))
         self.iterator = iter(dataset)
         chosen = "autotune" if tuned else workers, "autotune" if loader.prefetch is None else loader.prefetch
-        self.settings = describe("tf.data", *chosen, cache=True)
+        self.settings = describe("tf.data", *chosen, cache=not isinstance(source.split, Stored))
 
     def __next__(self) -> Any:
         return self.put(next(self.iterator))
@@ -70,17 +74,24 @@ class Naive(Tuned):
         refuse_own(source)
         self.put = put
         with tf.device("/CPU:0"):
-            augment = _batch(source, device)
-
-            def sample(
-                chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor
-            ) -> tuple[tf.Tensor, tf.Tensor]:
-                inputs, labels = augment(chosen[None], rows[None], columns[None], flips[None])
-                return inputs[0], labels[0]
-
-            dataset = _epochs(source).unbatch().map(sample).batch(source.batch, drop_remainder=True)
+            dataset = (
+                _decoded(source, source.split, device, None)
+                if isinstance(source.split, Stored)
+                else self._sampled(source, device)
+            )
         self.iterator = iter(dataset)
-        self.settings = describe("tf.data", cache=True)
+        self.settings = describe("tf.data", cache=not isinstance(source.split, Stored))
+
+    def _sampled(self, source: Batches, device: str) -> tf.data.Dataset:
+        augment = _batch(source, device)
+
+        def sample(
+            chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor
+        ) -> tuple[tf.Tensor, tf.Tensor]:
+            inputs, labels = augment(chosen[None], rows[None], columns[None], flips[None])
+            return inputs[0], labels[0]
+
+        return _epochs(source).unbatch().map(sample).batch(source.batch, drop_remainder=True)
 
 
 class Resident(Delivery):
@@ -121,7 +132,7 @@ KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident,
 
 
 def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
-    return KINDS[cell.loader.kind](cell, source, device, put)
+    return start(KINDS, cell, source, device, put, shards=SHARDS, in_memory=("memmap", "shards"))
 
 
 def _refuse(cell: Cell) -> None:
@@ -150,29 +161,102 @@ def _epochs(source: Batches) -> tf.data.Dataset:
 
 
 def _batch(source: Batches, device: str) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
-    integer = integers(device)
+    """Makes batches from the arrays of the split: of samples, rows, columns and flips (b,)."""
+    integer, form = integers(device), _form(source, device)
     # Not tf.constant, which takes seven times as long over a mapped array.
     inputs, labels = (tf.convert_to_tensor(np.asarray(array)) for array in (source.split.inputs, source.split.labels))
     labels = tf.cast(labels, integer) if labels.dtype.is_integer else labels
 
-    def tokens(chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        del rows, columns, flips  # words are neither cropped nor mirrored
-        return tf.cast(tf.gather(inputs, chosen)[:, -(source.length or 0) :], integer), tf.gather(labels, chosen)
+    def batch(chosen: tf.Tensor, *draws: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return form(tf.gather(inputs, chosen), *draws), tf.gather(labels, chosen)
 
-    def images(chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    return batch
+
+
+def _form(source: Batches, device: str) -> Callable[..., tf.Tensor]:
+    """Makes inputs of samples (b, ...), rows, columns and flips (b,)."""
+
+    def tokens(inputs: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:  # words are neither cropped nor mirrored
+        return tf.cast(inputs[:, -(source.length or 0) :], integers(device))
+
+    def images(inputs: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tf.Tensor:
         height, width = inputs.shape[1:3]
-        padded = tf.pad(tf.gather(inputs, chosen), ((0, 0), (PAD, PAD), (PAD, PAD), (0, 0)))
+        padded = tf.pad(inputs, ((0, 0), (PAD, PAD), (PAD, PAD), (0, 0)))
         down, across = (tf.range(side, dtype=rows.dtype) for side in (height, width))
         row = rows[:, None] + down
         column = columns[:, None] + tf.where(flips[:, None], across[::-1], across)
         cropped = tf.gather(padded, row, axis=1, batch_dims=1)
-        return tf.gather(cropped, column, axis=2, batch_dims=1), tf.gather(labels, chosen)
+        return tf.gather(cropped, column, axis=2, batch_dims=1)
 
-    def plain(chosen: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        del rows, columns, flips  # samples stay as they are
-        return tf.gather(inputs, chosen), tf.gather(labels, chosen)
+    def plain(inputs: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
+        return inputs
 
     return {"images": images, "tokens": tokens, "plain": plain}[source.form]
+
+
+def _decoded(source: Batches, split: Stored, device: str, parallel: int | None) -> tf.data.Dataset:
+    """Batches of a store's samples, each read and decoded by itself, by ``parallel`` threads."""
+    read, samples = (_files if split.container is FILES else _records)(source, split)
+    like, form, integer = split.inputs[0], _form(source, device), integers(device)
+
+    def decode(*sample: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        content, label, draws = read(*sample)
+        if is_image(like):
+            return tf.ensure_shape(tf.io.decode_png(content, 3), like.shape), tf.cast(label, integer), *draws
+        return tf.reshape(tf.io.decode_raw(content, like.dtype), like.shape), tf.cast(label, integer), *draws
+
+    def batch(inputs: tf.Tensor, labels: tf.Tensor, *draws: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return form(inputs, *draws), labels
+
+    decoded = samples.map(decode, num_parallel_calls=parallel, deterministic=True)
+    return decoded.batch(source.batch, drop_remainder=True).map(batch, num_parallel_calls=parallel, deterministic=True)
+
+
+Read = Callable[..., tuple[tf.Tensor, tf.Tensor, tuple[tf.Tensor, ...]]]
+
+
+def _files(source: Batches, split: Stored) -> tuple[Read, tf.data.Dataset]:
+    places, labels = (tf.constant(each) for each in zip(*list_labelled(split.folder, len(split)), strict=True))
+
+    def read(chosen: tf.Tensor, *draws: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tuple[tf.Tensor, ...]]:
+        return tf.io.read_file(places[chosen]), labels[chosen], draws
+
+    return read, _epochs(source).unbatch()
+
+
+def _records(source: Batches, split: Stored) -> tuple[Read, tf.data.Dataset]:
+    """A TFRecord has no index: all records of an epoch are read before it, while the one before it is trained on."""
+    features = {name: tf.io.FixedLenFeature([], kind) for name, kind in (("input", tf.string), ("label", tf.int64))}
+    places = sorted(str(path) for path in split.folder.glob("*.tfrecord"))
+    whole = tf.data.TFRecordDataset(places).batch(2 * len(split)).repeat().prefetch(1)
+
+    def epoch(number: tf.Tensor, records: tf.Tensor) -> tf.data.Dataset:
+        tf.debugging.assert_equal(tf.size(records), len(split), f"{split.folder} has another number of samples")
+        types = (tf.int64, tf.int32, tf.int32, tf.bool)
+        order, *draws = tf.numpy_function(lambda epoch: _epoch_plan(source, int(epoch)), [number], types)
+        return tf.data.Dataset.from_tensor_slices((tf.gather(records, order), *draws))
+
+    def read(record: tf.Tensor, *draws: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tuple[tf.Tensor, ...]]:
+        parsed = tf.io.parse_single_example(record, features)
+        return parsed["input"], parsed["label"], draws
+
+    return read, tf.data.Dataset.zip((tf.data.Dataset.counter(), whole)).flat_map(epoch)
+
+
+def _write_shards(folder: Path, samples: Iterator[Sample], suffix: str) -> None:
+    del suffix  # the split says what its samples are
+    for path, part in shards(samples, folder, "tfrecord"):
+        with tf.io.TFRecordWriter(path) as writer:
+            for content, label in part:
+                features = {
+                    "input": tf.train.Feature(bytes_list=tf.train.BytesList(value=[content])),
+                    "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
+                }
+                example = tf.train.Example(features=tf.train.Features(feature=features))
+                writer.write(example.SerializeToString(deterministic=True))
+
+
+SHARDS = Container("tfrecord", "tensorflow", "tensorflow", _write_shards)
 
 
 def _own_batch(source: Batches, device: str) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:

@@ -25,12 +25,12 @@ def planned(change: Callable[[Batches, int], Epoch]) -> Plant:
 
     class Changed(Batches):
         def plan(self, number: int) -> Epoch:
-            return change(Batches(self._data, self.batch, self.seed, self.length), number)
+            return change(Batches(self.data, self.batch, self.seed, self.length), number)
 
     def plant(target: Target) -> None:
         def started(batches: Any) -> Any:
             def start(cell: Any, source: Batches, *rest: Any) -> Any:
-                return batches(cell, Changed(source._data, source.batch, source.seed, source.length), *rest)
+                return batches(cell, Changed(source.data, source.batch, source.seed, source.length), *rest)
 
             return start
 
@@ -45,7 +45,7 @@ def fed(change: Callable[[Split], Split]) -> Plant:
     def plant(target: Target) -> None:
         def started(batches: Any) -> Any:
             def start(cell: Any, source: Batches, *rest: Any) -> Any:
-                data = replace(source._data, train=change(source.split))
+                data = replace(source.data, train=change(source.split))
                 return batches(cell, Batches(data, source.batch, source.seed, source.length), *rest)
 
             return start
@@ -137,7 +137,7 @@ def rest_kept(target: Target) -> None:
 
     def started(batches: Any) -> Any:
         def start(cell: Any, source: Batches, *rest: Any) -> Any:
-            return batches(cell, Whole(source._data, source.batch, source.seed, source.length), *rest)
+            return batches(cell, Whole(source.data, source.batch, source.seed, source.length), *rest)
 
         return start
 

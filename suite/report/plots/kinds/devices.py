@@ -22,7 +22,7 @@ IDEAL = "ideal: every device\nas fast as one"
 DEVICES = Axis("devices", log=True)
 
 #: Settings that a line varies or names itself.
-OWN, LEARNED_OWN = ("devices", "strategy", "batch"), ("devices", "strategy", "run")
+DRAWN_SETTINGS, LEARNED_SETTINGS = ("devices", "strategy", "batch"), ("devices", "strategy", "run")
 
 
 @kind(11)
@@ -44,7 +44,7 @@ def _scaling(table: Table, of: str) -> Chart | None:
     if not drawn:
         return None
     group = naming.among(table, [row for row in table.group.rows if any(row in each.rows for each in drawn)])
-    names = [name for name in naming.varying(group) if name not in OWN]
+    names = [name for name in naming.varying(group) if name not in DRAWN_SETTINGS]
     several = len({_batch(each) for each in drawn}) > 1
     lines = [Line(_name(each, several, names), each.framework, _spreads(each)) for each in drawn]
     panels = [
@@ -105,7 +105,7 @@ def accuracy_devices(table: AccuracyComparison) -> Chart | None:
         return None
     target = target_of(table.group)
     aim = target_words(target or 0)
-    settings = [name for name in table.group.varying if name not in LEARNED_OWN]
+    settings = [name for name in table.group.varying if name not in LEARNED_SETTINGS]
     lines = []
     for cell, rows in sets:
         words = " · ".join(filter(None, [strategy(cell.strategy), naming.values_of(rows[-1], settings)]))
@@ -120,7 +120,7 @@ def accuracy_devices(table: AccuracyComparison) -> Chart | None:
     ]
     return charts.chart(
         table.group,
-        naming.title_of(table.group, "Time to accuracy", [*LEARNED_OWN, *settings]),
+        naming.title_of(table.group, "Time to accuracy", [*LEARNED_SETTINGS, *settings]),
         [[panel] for panel in charts.sweep(lines, DEVICES, panels, ["s", "test accuracy"])],
         "Median over seeds; whisker: lowest to highest. Seconds of training, without evaluation, where all seeds "
         f"reached {aim}. Recipe: {table.group.rows[0].cell.recipe}. The batch of each device stays the same, so more "

@@ -9,7 +9,7 @@ from statistics import median
 from suite.analysis.rows.groups import SETTINGS, Group, Row
 from suite.analysis.rows.wording import figure, fill, listing
 from suite.analysis.statistics.accuracy import MARGIN, AccuracyComparison, training_histories
-from suite.analysis.statistics.inference import LEAST
+from suite.analysis.statistics.inference import BLOCKS_LEAST
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.plan.cell import FRAMEWORKS
 from suite.report.format.names import SETTING_NAMES, counts, framework
@@ -193,7 +193,7 @@ def _ratios(tables: Sequence[Table]) -> str:
     if first.group.by == "framework":
         base = f"{framework(first.baseline)} with the same settings"
     if not any(each.tested for each in tables):
-        return f"x: ratio to {base}. With fewer than {LEAST} launches nothing is tested."
+        return f"x: ratio to {base}. With fewer than {BLOCKS_LEAST} launches nothing is tested."
     return (
         f"x: ratio to {base}. Faster, slower: the whole corrected interval is beyond the margin of {first.margin:.0%}; "
         "equal: within it; else inconclusive."

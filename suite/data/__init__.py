@@ -1,0 +1,1 @@
+"""Downloads, verifies and lists the data sets: ``training-suite data``."""

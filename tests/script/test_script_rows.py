@@ -1,0 +1,150 @@
+"""Rows of scripts: along one variable or argument, in steps where no batch was seen, and alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import cycle, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.analysis.identity.verdicts import UNPROVED, verdicts
+from suite.analysis.options import threshold
+from suite.analysis.records.load import Launch, LoadError
+from suite.analysis.rows.groups import Group, group
+from suite.analysis.statistics.multiple_testing import ratios
+from suite.compare.comparing import group_launches
+from suite.compare.options import parse
+from suite.plan.settings.tunings import KEPT_MEMORY
+from suite.record.record import Record
+from suite.report.plots import find_charts
+from suite.report.screen.short import screen
+from suite.report.tables import timed
+from suite.report.tables.frame import table
+from suite.report.text.answer import answer
+from suite.script.answer import answers, find_faster
+from suite.script.variants import Variant, switches, together
+from tests import records
+
+
+def script(step_s: float, variant: str, launch: int, unit: str = "samples", **others: Any) -> Record:
+    settings = {"device": "cpu", "effective_batch": 8, "unit": unit, **others}
+    made = records.timed(step_s, "jax", launch, workload="script_train", batch=0, variant=variant, settings=settings)
+    return replace(made, identity=None)
+
+
+def launches(steps: Mapping[str, float], n: int = 8, **others: Any) -> list[Launch]:
+    due = product(range(n), steps.items())
+    found = (script(step_s * (1 + number / 1000), name, number, **others) for number, (name, step_s) in due)
+    return [Launch(each, "run-a", "run-a.json") for each in found]
+
+
+CROSSED = {
+    f"OMP_NUM_THREADS={threads}+num-workers={workers}": 0.01 * threads / (1 + workers)
+    for threads, workers in product((1, 2), (0, 1))
+}
+
+
+def along(by: str, held: Sequence[Launch], *options: str) -> Group:
+    from types import SimpleNamespace
+
+    (one,) = group_launches(SimpleNamespace(launches=held), parse(["--by", by, *options]))  # type: ignore[arg-type]
+    return one
+
+
+@pytest.mark.parametrize(("by", "ratio"), [("env.OMP_NUM_THREADS", 0.5), ("arg.num-workers", 2.0)])
+def test_ratios_along_one_name_are_between_rows_alike_in_the_others(by: str, ratio: float) -> None:
+    of = along(by, launches(CROSSED))
+    formed = ratios(of, None, verdicts({row.key: row.ok for row in of.rows}))
+    found = sorted(round(each.value, 6) for each in formed.values() if each.value)
+    assert found == sorted([1.0, 1.0, ratio, ratio])
+    assert {each.verdict for each in formed.values() if each.value == pytest.approx(ratio)} == {
+        "faster" if ratio > 1 else "slower"
+    }
+
+
+def test_a_name_that_no_variant_has_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(LoadError, match="num-workers=1"):
+        along("env.NOTHING", launches(CROSSED))
+    with pytest.raises(SystemExit):
+        parse(["--by", "environ.X"])
+
+
+def test_a_run_of_a_script_is_compared_along_its_variants() -> None:
+    from types import SimpleNamespace
+
+    options = parse([])
+    group_launches(SimpleNamespace(launches=launches(CROSSED)), options)  # type: ignore[arg-type]
+    assert options.by == "variant"
+
+
+def test_where_no_batch_was_seen_nothing_speaks_of_samples() -> None:
+    (of,) = group(launches({"": 0.01, "num-samples=3": 0.02}, unit="steps"), "variant")
+    found = table(of)
+    shown = screen(answer([found]), [found], [], 120, more="more")
+    words = [*shown, *timed.view(found).grid.headers, *(repr(chart) for *_, chart in find_charts([found], []))]
+    assert any("steps/s" in text for text in words)
+    assert not any("samples/s" in text or "samples per second" in text for text in words)
+    assert any("num-samples=3" in text for text in shown)
+
+
+def test_rows_in_samples_and_in_steps_have_no_ratio() -> None:
+    held = [*launches({"": 0.01}, unit="steps"), *launches({"num-workers=1": 0.01})]
+    (of,) = group(held, "variant")
+    formed = ratios(of, None, verdicts({row.key: row.ok for row in of.rows}))
+    assert [each.reason for each in formed.values() if not each.value and "steps/s" in each.reason]
+
+
+def test_a_row_alone_is_told_with_its_throughput() -> None:
+    (of,) = group(launches({"": 0.01}, n=2), "variant")
+    (line,) = answer([table(of)]).lines
+    assert "800 (799" in line
+
+
+def test_batches_whose_mean_differs_between_launches_are_no_obstacle() -> None:
+    held = launches({"": 0.01, "a=1": 0.02})
+    odd = [
+        Launch(replace(each.record, settings=each.record.settings | {"effective_batch": size}), each.run, "")
+        for each, size in zip(held, cycle((7, 8)), strict=False)
+    ]
+    (of,) = group(odd, "variant")
+    assert all(each.value for each in ratios(of, None, verdicts({row.key: row.ok for row in of.rows})).values())
+
+
+def test_losses_stand_side_by_side_at_the_place_that_all_launches_reached() -> None:
+    held = [*launches({"": 0.01}, losses=[3.0, 2.0, 1.0]), *launches({"a=1": 0.01}, losses=[3.0, 2.25])]
+    (of,) = group(held, "variant")
+    found = verdicts({row.key: row.ok for row in of.rows})
+    assert {each.kind for each in found.values()} == {UNPROVED}
+    assert [each.detail.rpartition(": ")[2] for each in found.values()] == ["2", "2.25"]
+
+
+def test_a_loss_that_is_no_number_is_told() -> None:
+    (of,) = group(launches({"": 0.01}, losses=[None]), "variant")
+    (found,) = verdicts({row.key: row.ok for row in of.rows}).values()
+    assert "not finite" in found.detail
+
+
+def test_what_is_faster_is_tried_together_with_the_fastest_first(tmp_path: Path) -> None:
+    steps = {"": 0.03, "one-arena": 0.02, "kept-memory": 0.01, "hugepages": 0.03}
+    path = records.save(tmp_path / "0001_script.json", [each.record for each in launches(steps)])
+    faster = [row.cell.variant for row, _ in find_faster(path)]
+    assert faster == ["kept-memory", "one-arena"]
+    script = Variant("", ("python", "train.py"))
+    of_all = {each.name: each for each in switches("kept-memory,one-arena,hugepages", "jax", "cpu", script)}
+    both = together([of_all[name] for name in faster])
+    assert both.name == "kept-memory+one-arena"
+    assert both.environment == {**of_all["kept-memory"].environment, **of_all["one-arena"].environment}
+    lines = [*answers(path, of_all)]
+    assert [line for line in lines if all(f"{name}={value}" in line for name, value in KEPT_MEMORY.items())]
+
+
+def test_of_two_that_set_one_variable_otherwise_the_first_counts() -> None:
+    one, two = (Variant(name, ("python",), {"A": name, name: "1"}) for name in "xy")
+    assert together([one, two]).environment == one.environment
+
+
+def test_a_threshold_needs_no_word() -> None:
+    assert threshold("5%") == threshold("slower=5%") == 0.05
