@@ -10,7 +10,6 @@ import pytest
 
 from suite.analysis.bottlenecks.watched import find_causes
 from suite.plan.measuring import Plan
-from suite.script import answer
 from suite.script.observer import hooks
 from suite.script.seen import Seen
 from suite.watch import count_samples
