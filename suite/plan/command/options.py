@@ -70,7 +70,8 @@ SHORT = 4
 NAMES = (
     *(f"--{name}" for names in GROUPS.values() for name in names.split()),
     *("--benchmark-max-time", "--benchmark-precision", "--color", "--log-file", "--log-file-mode", "--no-header"),
-    *("--noconftest", "--report-chars", "--sw-reset", "--trace", "--version", "-o", "-v"),
+    *("--noconftest", "--pyargs", "--report-chars", "--sw-reset", "--trace", "--version", "-o", "-v"),
+    *("--log-format", "--log-cli-format", "--log-date-format", "--log-file-format"),
 )
 
 #: What the help shows of the options of pytest and pytest-benchmark.
