@@ -21,7 +21,7 @@ from suite.plan.measuring import CONTROL, REPEAT
 from suite.plan.schema import SchemaError, decode, step_into
 from suite.record.parts import history as limits
 from suite.record.parts.bounds import explain, outside
-from suite.record.parts.checkpoints import Checkpoints
+from suite.record.parts.checkpoints import Checkpoints, find_fault
 from suite.record.parts.evidence import Identity, Inference
 from suite.record.parts.history import Count, Elapsed, Ledger, Ranks, Seconds, Some, TrainingHistory
 from suite.record.parts.profile import Profile
@@ -244,10 +244,7 @@ class Record:
             _require("train" in self.phases, "phases lack train, though the outcome is ok")
             finished = not self.cell.recipe or bool(self.course and self.course.finished)
             _require(finished, "course is not whole, though the outcome is ok")
-            for name in (name for name in self.phases if CATALOG[name].saves and name != "unsaved"):
-                found = (self.checkpoints or {}).get(name)
-                fault = found.fault if found else "was not read back"
-                _require(not fault, f"checkpoints.{name}: {fault}, though the outcome is ok")
+            _require(not (fault := find_fault(self.phases, self.checkpoints or {})), f"{fault}, and the outcome is ok")
 
 
 def _upgrade(name: str, phase: Any) -> Any:
