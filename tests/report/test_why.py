@@ -14,6 +14,7 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.compare.__main__ import main
 from suite.plan.command.common import OWN
+from suite.plan.sweeps.sweep import parse_axes, swept, usual
 from suite.record.record import Record
 from suite.report.format.terminal import Terminal
 from suite.report.tables.breakdowns import breakdowns
@@ -144,7 +145,17 @@ def test_compare_tells_why_in_every_format(
     assert explained["blocks"] == 6
 
 
-def test_the_way_to_a_profile_names_a_workload_from_outside() -> None:
-    own = [replace(each, cell=each.cell.but(workload="own_flowers")) for each in records.launches(n=1)]
-    assert no_profile([only(own)]).endswith("--workloads flowers")
-    assert "--workloads" not in no_profile([only(records.launches(n=1))])
+def options(held: list[Record]) -> dict[str, str]:
+    words = no_profile([only(held)]).partition(" run --profile ")[2].split()
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def test_the_way_to_a_profile_names_what_was_measured() -> None:
+    """Typed as it is, it measures these cells again, and no others."""
+    texts = records.launches(["jax", "pytorch"], n=1, workload="imdb_lstm", size="small", batch=64)
+    named = {"--workload": "imdb_lstm", "--framework": "pytorch,jax", "--batch": "64", "--size": "small"}
+    assert options(texts) == named
+    typed = {name.removeprefix("--"): value for name, value in options(texts).items()}
+    assert set(swept(usual(gpu=False), parse_axes(typed)).cells) == {each.cell for each in texts}
+    own = [replace(each, cell=each.cell.but(workload="own_flowers")) for each in texts]
+    assert options(own) == named | {"--workload": "own_flowers", "--workloads": "flowers"}

@@ -51,7 +51,13 @@ def short(contest: FastestBySetting, where: str) -> str:
 
 def _bare(contest: FastestBySetting, name: str, other: str) -> str:
     gap = contest.gap(name, other)
-    return bounded(replace(gap, low=None, high=None) if contest.is_untested else gap, _name(contest, other), mark=DASH)
+    return bounded(_shorten(gap) if contest.is_untested else gap, _name(contest, other), mark=DASH)
+
+
+def _shorten(ratio: Estimate) -> Estimate:
+    """The same without the lowest and the highest, unless they are so far apart that one launch may be behind it."""
+    apart = (ratio.high or 1.0) > CLOSE_TO_ONE * (ratio.low or 1.0)
+    return ratio if apart else replace(ratio, low=None, high=None)
 
 
 def _apart(contest: FastestBySetting) -> str:
@@ -101,9 +107,14 @@ def _ahead(contests: Sequence[FastestBySetting]) -> list[str]:
     for contest in contests:
         for name in contest.rivals if contest.is_untested else contest.behind:
             gaps = [contest.gap(leader, name) for leader in contest.leaders]
-            ahead = [gap.value or 0.0 for gap in gaps if contest.is_untested or gap.verdict == "faster"]
-            values.setdefault(name, []).extend(ahead)
+            kept = [_shorten(gap) if contest.is_untested else replace(gap, low=None, high=None) for gap in gaps]
+            ends = [each for gap in kept if contest.is_untested or gap.verdict == "faster" for each in _ends(gap)]
+            values.setdefault(name, []).extend(ends)
     return [f"{span(values[name], DASH)}x {framework(name)}" for name in _in_order(values)]
+
+
+def _ends(ratio: Estimate) -> list[float]:
+    return [ratio.low, ratio.high] if ratio.low and ratio.high else [ratio.value or 0.0]
 
 
 def _ratio(contest: FastestBySetting, name: str, other: str) -> str:
@@ -132,7 +143,7 @@ def label(where: str, ratios: Sequence[Estimate], unit: str) -> str:
 def decided(ratios: Sequence[tuple[str, Estimate]]) -> str:
     """Returns the ratios that were decided, each after its name, then which were not; without any test, all ratios."""
     if not any(ratio.verdict for _, ratio in ratios):
-        values = (f"{name} {bounded(replace(ratio, low=None, high=None))}" for name, ratio in ratios)
+        values = (f"{name} {bounded(_shorten(ratio), mark=DASH)}" for name, ratio in ratios)
         return f"{', '.join(values)} (n = {min(ratio.blocks for _, ratio in ratios)}, not tested)"
     parts = [", ".join(f"{name} {bounded(each, mark=DASH)}" for name, each in ratios if each.verdict in DECIDED)]
     for words, verdict in (("no difference decided", INCONCLUSIVE), ("not tested", "")):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from framework_training_suite import PROGRAM
 from suite.analysis.rows.runs import Count
+from suite.plan.cell import Cell
 from suite.plan.matrix import MATRICES
 from suite.plan.measuring import SEQUENTIAL
-from suite.plan.sweeps.sweep import AXES
+from suite.plan.sweeps.sweep import AXES, spell_value
 from suite.record.text import clean
 from workloads.registry import PREFIX
 
@@ -81,6 +82,18 @@ def name_workloads(workloads: Iterable[str]) -> list[str]:
     """Returns the options that name those from outside, by the names of their folders: no record has paths."""
     own = [workload for workload in dict.fromkeys(workloads) if workload.startswith(PREFIX)]
     return [word for each in own for word in ("--workloads", each.removeprefix(PREFIX))]
+
+
+def name_settings(cells: Iterable[Cell], always: Collection[str]) -> list[str]:
+    """Returns the options that select these cells: of axes that need not ``always`` be named, those not at default."""
+    cells = list(cells)
+    words: list[str] = []
+    for axis in AXES:
+        usual = (getattr(Cell(cell.workload, cell.framework), axis) == getattr(cell, axis) for cell in cells)
+        if axis in always or not all(usual):
+            values = dict.fromkeys(spell_value(axis, getattr(cell, axis)) for cell in cells)
+            words += [f"--{axis}", ",".join(values)]
+    return words
 
 
 def _options_typed(typed: Mapping[str, Any]) -> list[str]:

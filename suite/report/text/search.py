@@ -19,6 +19,7 @@ from suite.plan.sweeps.sweep import AXES, spell_value
 from suite.record.text import clean
 from suite.report.format.names import count, number, workload_title
 from suite.report.format.view import LEFT, RIGHT, Grid
+from suite.report.text.missing import name_settings
 from workloads.registry import folder_of
 
 #: Cells and reasons that a list shows at most.
@@ -27,8 +28,8 @@ LISTED_MOST = 6
 #: The matrix that trains by a recipe.
 RECIPE_MATRICES = {"modern": "accuracy", "study": "accuracy-study", "no-dropout": "loss-curve"}
 
-#: Axes that a command names only where a cell is not at their default.
-OFTEN_DEFAULT = tuple(name for name, each in SETTINGS.items() if each.is_swept and not each.is_always_named)
+#: Axes that a cell's command names whatever their value.
+ALWAYS = tuple(name for name, each in SETTINGS.items() if each.is_always_named)
 
 #: Why cells are out, as the subject of a count.
 WHY = {
@@ -147,11 +148,7 @@ def command(cell: Cell, target: float | None = None, launches: int = 6) -> str:
     words += ["--workloads", folder] if folder else []
     words += ["--matrix", RECIPE_MATRICES[cell.recipe]] if cell.recipe else []
     words += [] if target is None else ["--target", f"{target:g}"]
-    for axis in AXES:
-        value = getattr(cell, axis)
-        if axis not in OFTEN_DEFAULT or value != getattr(Cell(cell.workload, cell.framework), axis):
-            words += [f"--{axis}", spell_value(axis, value)]
-    return join([*words, "--launches", str(launches)])
+    return join([*words, *name_settings([cell], ALWAYS), "--launches", str(launches)])
 
 
 def reasons(race: Race) -> str:

@@ -18,10 +18,12 @@ from suite.analysis.statistics.inference import BLOCKS_LEAST
 from suite.report.format.names import count, framework
 from suite.report.format.text import capital
 from suite.report.tables.frame import Table
-from suite.report.text.missing import name_workloads
+from suite.report.text.missing import name_settings, name_workloads
 
 #: The way to a profile, where there is none.
 PROFILE_COMMAND = f"{PROGRAM} run --profile"
+#: Axes that it names whatever their value, as a run without options has others.
+ALWAYS = ("workload", "framework", "batch")
 
 #: Calls that differ by this factor are told.
 CALLS_FACTOR = 3.0
@@ -73,7 +75,9 @@ def no_profile(tables: Iterable[Table], spell: Callable[[str], str] = str) -> st
 
 
 def _record(rows: Iterable[Row]) -> str:
-    return " ".join([PROFILE_COMMAND, *map(shlex.quote, name_workloads(row.cell.workload for row in rows))])
+    cells = [row.cell for row in rows if not row.cell.is_of_script]
+    named = [*name_workloads(cell.workload for cell in cells), *name_settings(cells, ALWAYS if cells else ())]
+    return " ".join([PROFILE_COMMAND, *map(shlex.quote, named)])
 
 
 def _explain_pair(table: Table, pair: ExplainedPair) -> PairExplanation:
