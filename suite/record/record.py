@@ -41,8 +41,8 @@ DID_NOT_FIT = ("out-of-memory", "crashed", "timeout")
 PHASES = tuple(name for name, each in CATALOG.items() if each.of_every_cell)
 ALL_PHASES = tuple(CATALOG)
 
-#: Objects and lists within one another, at most.
-LEVELS_MOST = 50
+#: Objects and lists within one another, and characters of a reason that are kept, at most.
+LEVELS_MOST, REASON_MOST = 50, 1000
 
 #: Less than a call of a function takes in Python, and more bytes than any memory has.
 STEP_LEAST_S, BYTES_MOST = 1e-8, 2**62
@@ -52,9 +52,6 @@ PARENTS = ("schema", "cell", "launch", "started", "run", "metrics", "flags", "lo
 
 #: The fields whose content has no schema: JSON of any kind, its numbers finite.
 FREE = ("run", "workload", "settings", "environment", "metrics")
-
-#: Characters of a reason that are kept.
-REASON_MOST = 1000
 
 #: For the JSON Schema; `Record` looks into the tuple itself.
 NAMED = Meta(extra_json_schema={"propertyNames": {"enum": list(ALL_PHASES)}})
