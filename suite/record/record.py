@@ -21,7 +21,7 @@ from suite.plan.measuring import CONTROL, REPEAT
 from suite.plan.schema import SchemaError, decode, step_into
 from suite.record.parts import history as limits
 from suite.record.parts.bounds import explain, outside
-from suite.record.parts.checkpoints import Checkpoints
+from suite.record.parts.checkpoints import Checkpoints, find_fault
 from suite.record.parts.evidence import Identity, Inference
 from suite.record.parts.history import Count, Elapsed, Ledger, Ranks, Seconds, Some, TrainingHistory
 from suite.record.parts.profile import Profile
@@ -41,8 +41,8 @@ DID_NOT_FIT = ("out-of-memory", "crashed", "timeout")
 PHASES = tuple(name for name, each in CATALOG.items() if each.of_every_cell)
 ALL_PHASES = tuple(CATALOG)
 
-#: Objects and lists within one another, at most.
-LEVELS_MOST = 50
+#: Objects and lists within one another, and characters of a reason that are kept, at most.
+LEVELS_MOST, REASON_MOST = 50, 1000
 
 #: Less than a call of a function takes in Python, and more bytes than any memory has.
 STEP_LEAST_S, BYTES_MOST = 1e-8, 2**62
@@ -52,9 +52,6 @@ PARENTS = ("schema", "cell", "launch", "started", "run", "metrics", "flags", "lo
 
 #: The fields whose content has no schema: JSON of any kind, its numbers finite.
 FREE = ("run", "workload", "settings", "environment", "metrics")
-
-#: Characters of a reason that are kept.
-REASON_MOST = 1000
 
 #: For the JSON Schema; `Record` looks into the tuple itself.
 NAMED = Meta(extra_json_schema={"propertyNames": {"enum": list(ALL_PHASES)}})
@@ -244,10 +241,7 @@ class Record:
             _require("train" in self.phases, "phases lack train, though the outcome is ok")
             finished = not self.cell.recipe or bool(self.course and self.course.finished)
             _require(finished, "course is not whole, though the outcome is ok")
-            for name in (name for name in self.phases if CATALOG[name].saves and name != "unsaved"):
-                found = (self.checkpoints or {}).get(name)
-                fault = found.fault if found else "was not read back"
-                _require(not fault, f"checkpoints.{name}: {fault}, though the outcome is ok")
+            _require(not (fault := find_fault(self.phases, self.checkpoints or {})), f"{fault}, and the outcome is ok")
 
 
 def _upgrade(name: str, phase: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from suite.catalog.phases import PHASES
 from suite.record.record import SCHEMA, Record, RecordError
 from tests import records
 
@@ -120,9 +121,7 @@ def test_a_time_to_start_is_not_negative(path: str) -> None:
 
 @pytest.mark.parametrize("phase", ["startup", "evaluate"])
 def test_phases_are_the_three_there_are(phase: str) -> None:
-    with pytest.raises(
-        RecordError, match=f"^phases has '{phase}'; there are: train, compute, input, local, infer, infer_loaded$"
-    ):
+    with pytest.raises(RecordError, match=f"^phases has '{phase}'; there are: {', '.join(PHASES)}$"):
         Record.from_json(changed(f"phases.{phase}", records.record().to_json()["phases"]["train"]))
 
 

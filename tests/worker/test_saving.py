@@ -16,11 +16,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from suite.analysis.records.ledger import problems
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
+from suite.analysis.statistics.saving import delay_s
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.plan.settings.strategies import why_not_saved
 from suite.record.parts.checkpoints import SAVES, Checkpoints
-from suite.record.record import Record, RecordError
+from suite.record.record import Phase, Record, RecordError, Window
+from suite.report.tables.frame import table
+from suite.report.tables.inference import saved_rows
 from suite.worker.launch.checkpoints import PARTIAL, Saving, Shelf, newest, prove
 from tests import records
 from tests.frameworks import batches, each_framework, framework_of, module, narrow, needs_frameworks, switches_restored
@@ -212,3 +218,34 @@ def test_several_devices_save_where_one_of_them_has_all() -> None:
     assert why_not_saved(ddp) == ""
     assert all(map(why_not_saved, (ddp.but(strategy="fsdp"), Cell(WORKLOAD, "jax", devices=2, strategy="jit"))))
     assert why_not_saved(Cell(WORKLOAD, "jax", interface="nnx"))
+
+
+def timed(with_save_s: float) -> Record:
+    """A launch whose windows of ten steps take a second, and so long with a save."""
+    made = saved(SOUND)
+    phases = {
+        name: Phase((Window(10, seconds),) * 3) for name, seconds in (("checkpoint", with_save_s), ("unsaved", 1))
+    }
+    return replace(made, phases=made.phases | phases)
+
+
+def test_the_delay_is_what_windows_with_a_save_take_longer() -> None:
+    assert delay_s(timed(1.25), "checkpoint") == pytest.approx(0.25)
+    assert delay_s(timed(0.75), "checkpoint") == pytest.approx(-0.25)
+
+
+def test_a_table_says_how_often_saves_cost_one_percent() -> None:
+    launches = [
+        Launch(replace(timed(seconds), launch=number), "run", "a.json") for number, seconds in enumerate((1.2, 1.3))
+    ]
+    (row,) = saved_rows([table(*group(launches))])
+    assert row["delay_ms"] == pytest.approx(250)
+    assert row["every_s_low"] < row["every_s"] < row["every_s_high"]
+    assert row["every_s"] == pytest.approx(25)
+    assert row["save_ms"] == pytest.approx(100)
+
+
+def test_bytes_that_hold_no_weights_are_noticed() -> None:
+    made = timed(1.25)
+    made = replace(made, workload=made.workload | {"parameters": SOUND.bytes + 1})
+    assert any("bytes of a checkpoint" in words for words in problems(made))

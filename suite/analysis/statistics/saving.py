@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from statistics import median
 
 from suite.analysis.identity.verdicts import Verdict
@@ -18,7 +18,7 @@ from suite.analysis.rows.groups import Group, RowKey
 from suite.analysis.statistics.inference import Estimate, mean_test
 from suite.analysis.statistics.multiple_testing import compare
 from suite.analysis.statistics.ratios import Pair, Read, counterparts
-from suite.record.parts.checkpoints import Checkpoints
+from suite.record.parts.checkpoints import UNSAVED, Checkpoints
 from suite.record.record import Record
 
 #: Times the delay of a save from one save to the next, where saves cost 1 %.
@@ -40,7 +40,7 @@ class SavingCost:
 
 def delay_s(record: Record, phase: str) -> float | None:
     """By how many seconds a save delays training; below zero where noise is more than that."""
-    windows, plain = record.phases[phase].windows, record.phases.get("unsaved")
+    windows, plain = record.phases[phase].windows, record.phases.get(UNSAVED)
     if not plain:
         return None
     spent_s, steps = math.fsum(each.seconds for each in windows), sum(each.steps for each in windows)
@@ -93,16 +93,16 @@ def savings(
     return {
         (key, phase): SavingCost(
             run=key[0], cell=key[1].id, phase=phase, way=_of(records[0])[phase].way, launches=len(records),
-            figures={name: _mean(records, partial(read, phase=phase)) for name, read in FIGURES.items()},
+            figures={name: _mean([read(each, phase) for each in records]) for name, read in FIGURES.items()},
             ratio=formed.get((key, phase), Estimate()),
         )
         for (key, phase), records in saved.items()
     }  # fmt: skip
 
 
-def _mean(records: Sequence[Record], read: Read) -> Estimate:
-    values = [value for record in records if (value := read(record)) is not None]
+def _mean(found: Sequence[float | None]) -> Estimate:
+    values = [value for value in found if value is not None]
     if len(values) < 2:
-        return Estimate(*values, blocks=len(values))
+        return Estimate(next(iter(values), None), blocks=len(values))
     mean, low, high, *_ = mean_test(values)
     return Estimate(mean, low, high, len(values))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 from msgspec import Meta
 
+from suite.catalog.phases import PHASES
 from suite.record.parts.history import Count, Elapsed, Number, Seconds, Some
 
 #: Saves that are timed by themselves, and steps that show how a training goes on: the second follows the optimizer.
 SAVES, STEPS = 5, 2
+
+#: The phase with which those that save are compared.
+UNSAVED = "unsaved"
 
 #: Names that are kept of arrays which are not what they were.
 NAMED_MOST = 20
@@ -56,3 +61,11 @@ class Checkpoints:
         if self.again != self.losses and self.third in ((), self.again):
             return f"steps after reading back {self.way} have the losses {self.again}, and had {self.losses}"
         return ""
+
+
+def find_fault(phases: Iterable[str], found: Mapping[str, Checkpoints]) -> str:
+    """Why training does not go on from what these phases saved, in words; empty if it does."""
+    for name in (name for name in phases if PHASES[name].saves and name != UNSAVED):
+        if fault := found[name].fault if name in found else "it was not read back":
+            return f"{name}: {fault}"
+    return ""

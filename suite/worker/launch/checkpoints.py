@@ -230,7 +230,7 @@ def prove(training: Any, saving: Saving, batches: Sequence[Any], ranks: Ranks = 
     read_back()
     now = digests_of(training.checkpoint())
     again = go_on()
-    third = ()
+    third: tuple[float, ...] = ()
     if again != losses:
         read_back()
         third = go_on()

@@ -34,7 +34,7 @@ class Saver:
         """Begin a save, to a folder that is not there yet; training may go on when it returns."""
         folder.mkdir(parents=True)
         if self.asynchronous:
-            self.pending = dcp.async_save(self.state(), checkpoint_id=folder, no_dist=True)  # type: ignore[assignment]
+            self.pending = dcp.async_save(self.state(), checkpoint_id=folder, no_dist=True)
             return
         if not self.rank:
             torch.save(self.state(), folder / SHARED)
