@@ -81,6 +81,11 @@ def first_gpu(record: Any) -> Mapping[str, Any]:
     return gpu if isinstance(gpu, Mapping) else {}
 
 
+def unit_of(record: Any) -> str:
+    """Returns what a launch's throughput counts: ``samples``, or ``steps`` of a script in which no batch was seen."""
+    return "steps" if record.settings.get("unit") == "steps" else "samples"
+
+
 def joules_per_sample(record: Any) -> float | None:
     """Returns the energy of all GPUs that trained, per sample; None unless each was measured."""
     gpus = record.metrics.get("gpus")

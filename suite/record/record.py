@@ -183,11 +183,6 @@ class Record:
         return self.cell.effective_batch or self.settings.get("effective_batch", 0)
 
     @property
-    def unit(self) -> str:
-        """What its throughput counts: ``samples``, or ``steps`` of a script in which no batch was seen."""
-        return "steps" if self.settings.get("unit") == "steps" else "samples"
-
-    @property
     def samples_per_s(self) -> float | None:
         """Training throughput, or None where the launch did not get that far."""
         phase = self.phases.get("train")

@@ -176,7 +176,7 @@ class Session:
             raise ScriptError("no framework was seen in it; name one with --framework")
         self.framework, self.took_s = options.framework or named[0], time.monotonic() - begin_s
         device, rate = str(record.settings["device"]), record.samples_per_s or 0.0
-        say(f"seen by: {record.settings['seen_by']}; {rate:,.3g} {record.unit}/s on {device}")
+        say(f"seen by: {record.settings['seen_by']}; {rate:,.3g} {record.settings['unit']}/s on {device}")
         if options.tried:
             self.variants = switches(options.tried, self.framework, device, replace(first, name=AS_IT_IS))
 

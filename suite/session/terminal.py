@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from suite.catalog.metrics import unit_of
 from suite.record.disturbance import DISTURBED, find_disturbances
 from suite.record.record import SKIPPED, Record
 from suite.record.text import clean
@@ -103,5 +104,5 @@ def describe_launch(record: Record) -> str:
         flags = f"  {clean(' '.join(words))}" if words else ""
         if course := record.course:
             flags = f"  test accuracy {course.final_accuracy:.4f} after {len(course.epochs)} epochs{flags}"
-        return f"{record.cell.id}  {_rate(record.samples_per_s or 0.0)} {record.unit}/s{flags}"
+        return f"{record.cell.id}  {_rate(record.samples_per_s or 0.0)} {unit_of(record)}/s{flags}"
     return f"{record.cell.id}  {record.outcome.status}: {clean(record.outcome.reason)}"

@@ -180,6 +180,7 @@ def test_lists_are_written_alike(command: str) -> None:
         ("prove", "imdb_lstn", "did you mean 'imdb_lstm'?"),
         ("new", "", "workload, NAME"),
         ("compare", "--fail-if faster=12%", "write slower=12%"),
+        ("compare", "--fail-if slower=12", "write slower=12%"),
         ("compare", "--fail-if fast", "write slower=5%"),
         ("compare", "--price-hour cheap", "'cheap' is no price"),
         ("compare", "--margin wide", "'wide' does not fit PERCENT"),

@@ -65,6 +65,15 @@ def test_ratios_along_one_name_are_between_rows_alike_in_the_others(by: str, rat
     }
 
 
+def test_interpreters_are_an_axis_to_the_first_or_to_the_one_that_is_named() -> None:
+    held = launches({"python=3.11": 0.01, "python=3.12": 0.02})
+    of = along("python", held)
+    identities = verdicts({row.key: row.ok for row in of.rows})
+    for baseline, ratio in ((None, 0.5), ("3.12", 2.0)):
+        formed = ratios(of, baseline, identities)
+        assert sorted(round(each.value or 0.0, 6) for each in formed.values()) == sorted([1.0, ratio])
+
+
 def test_a_name_that_no_variant_has_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(LoadError, match="num-workers=1"):
         along("env.NOTHING", launches(CROSSED))

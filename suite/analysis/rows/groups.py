@@ -20,6 +20,7 @@ from suite.analysis.rows.conditions import Conditions, conditions
 from suite.analysis.rows.runs import Runs
 from suite.analysis.rows.wording import fill, middle
 from suite.catalog import settings
+from suite.catalog.metrics import unit_of
 from suite.catalog.setting import Setting
 from suite.plan.cell import FRAMEWORKS, SIZES, WORKLOADS, Cell
 from suite.record.disturbance import is_disturbed
@@ -131,7 +132,7 @@ class Row:
 
     @property
     def unit(self) -> str:
-        return "steps" if self.ok and all(record.unit == "steps" for record in self.ok) else "samples"
+        return "steps" if {*map(unit_of, self.ok)} == {"steps"} else "samples"
 
     @property
     def machine(self) -> str:
