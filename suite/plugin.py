@@ -23,7 +23,7 @@ from suite.plan.blocks import blocks, launch_id
 from suite.plan.cell import Cell
 from suite.plan.command import options
 from suite.plan.command.common import SAVED, choose_gpu
-from suite.plan.command.pytest_arguments import RUN
+from suite.plan.command.pytest_arguments import RUN, SUITE
 from suite.plan.measuring import LEAST_TESTED
 from suite.record.saved import SCHEMA
 from suite.session import observers as observing
@@ -36,14 +36,20 @@ if TYPE_CHECKING:
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
 TEST = "test_training"
-AUTOLOAD, BENCHMARK = "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "pytest_benchmark.plugin"
+AUTOLOAD, BENCHMARK, RANDOMLY = "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "pytest_benchmark.plugin", "randomly"
 WIDTH = 120  # of the terminal, where it has no size: a pipe, a log
 
 Groups = list[tuple[str | None, list[dict[str, Any]]]]  # pytest-benchmark's: benchmarks by what they have in common
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the suite's options, let ``--benchmark-save`` stand without a name, and save in the folder of own runs."""
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add the suite's options, let ``--benchmark-save`` stand without a name, and save in the folder of own runs.
+
+    A session that measures needs no random order, nor the NumPy that pytest-randomly imports before options are read.
+    """
+    words = [str(word) for word in pluginmanager.get_plugin("pytestconfig").invocation_params.args]
+    if {"suite", str(SUITE)} & {*words} and "randomly" not in " ".join(words):
+        pluginmanager.set_blocked(RANDOMLY)
     if not __debug__:
         raise pytest.UsageError("PYTHONOPTIMIZE takes out the checks that tests and the suite rely on; unset it")
     original = (benchmark := parser.getgroup("benchmark")).addoption
@@ -281,17 +287,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             write(line)
         hint = "" if config.getoption("benchmark_save", None) else f" {run.journal.path}"
         write(f"Compare with: {typed(f'training-suite compare{hint}')}")
-    if (reason := _why_unmeasured(config)) and not config.option.collectonly:
-        write(reason)
+    if _LAUNCHES in config.stash and not config.option.collectonly:
+        from suite.session.opening import say_unmeasured
 
-
-def _why_unmeasured(config: pytest.Config) -> str:
-    """What a session that was to launch something did not measure, and why; empty where it measured all."""
-    if _LAUNCHES not in config.stash:
-        return ""
-    from suite.session.opening import say_unmeasured
-
-    return say_unmeasured(config.stash.get(_RUN, None))
+        if reason := say_unmeasured(run):
+            write(reason)
 
 
 _LAUNCHES = pytest.StashKey[order.Launches]()

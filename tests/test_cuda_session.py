@@ -19,19 +19,10 @@ def rehearse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("SUITE_CUDA_REHEARSE", "cpu")
     monkeypatch.setenv("SUITE_CUDA_BUDGET_S", "1")  # in which nothing is launched
     monkeypatch.setenv("SUITE_CUDA_REPORT", str(tmp_path / "report.json"))
+    monkeypatch.delenv("SUITE_DATA_DIR", raising=False)  # real data would be parsed for nothing
 
     def rehearsed(*options: str) -> tuple[int, list[str]]:
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "tests/cuda",
-            "-q",
-            "--no-header",
-            "-p",
-            "no:cacheprovider",
-            *options,
-        ]
+        command = [sys.executable, "-m", "pytest", "tests/cuda", "-q", "-p", "no:cacheprovider", *options]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
         return done.returncode, done.stdout.splitlines()
 

@@ -15,6 +15,7 @@ from suite.analysis.statistics.fastest import FastestBySetting, find_fastest
 from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.multiple_testing import Known, known_ratios
 from suite.analysis.statistics.ratios import counterpart, counterparts
+from suite.analysis.statistics.saving import SavingCost, savings
 from suite.analysis.statistics.serving import Serving, servings
 from suite.plan.measuring import MARGIN
 
@@ -109,6 +110,10 @@ class Findings:
     @cached_property
     def servings(self) -> dict[RowKey, Serving]:
         return servings(self.group, self.base, self.identities, self.margin)
+
+    @cached_property
+    def savings(self) -> dict[tuple[RowKey, str], SavingCost]:
+        return savings(self.group, self.base, self.identities, self.margin)
 
     @cached_property
     def releases(self) -> list[tuple[Step, ...]]:

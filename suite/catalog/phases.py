@@ -8,6 +8,7 @@ from suite.catalog import load_installed
 
 #: Where the worker has the steps of the suite's own phases.
 _TRAINING, _INFERENCE = "suite.worker.launch.phases", "suite.worker.launch.inference"
+_CHECKPOINTS = "suite.worker.launch.checkpoints"
 
 
 @dataclass(frozen=True)
@@ -18,9 +19,9 @@ class Phase:
     a function that takes a number of steps. ``shade`` and ``hatch`` are the look of its band in a timeline.
 
     Phases ``in_turn`` take turns, as they are compared with each other. One ``within`` another is taken wherever that
-    one is. What ``serves`` is measured after the memory of training was read. Steps of what ``loads`` take a batch of
-    the loader each. Only cells with several devices, or
-    launches that ask for it, have a phase that is not ``of_every_cell``.
+    one is. What ``serves`` or ``saves`` is measured after the memory of training was read; the latter are steps of
+    training with and without a checkpoint. Steps of what ``loads`` take a batch of the loader each. Only cells with
+    several devices, or launches that ask for it, have a phase that is not ``of_every_cell``.
     """
 
     name: str
@@ -33,6 +34,12 @@ class Phase:
     in_turn: bool = False
     within: str = ""
     serves: bool = False
+    saves: bool = False
+
+    @property
+    def is_late(self) -> bool:
+        return self.serves or self.saves
+
     loads: bool = False
 
 
@@ -57,6 +64,18 @@ _ALL = (
     Phase(
         "infer_loaded", "the same passes with the loader", "inference with loading", "#EAF3F8", "...",
         of_every_cell=False, steps=f"{_INFERENCE}:passes_over_loader", within="infer", serves=True, loads=True,
+    ),
+    Phase(
+        "checkpoint", "the steps of `compute` after the begin of one synchronous save in each window", "checkpoints",
+        "#D8EAD3", of_every_cell=False, steps=f"{_CHECKPOINTS}:saved", in_turn=True, saves=True,
+    ),
+    Phase(
+        "checkpoint_async", "the same with an asynchronous save", "asynchronous checkpoints", "#EAF4E8", "...",
+        of_every_cell=False, steps=f"{_CHECKPOINTS}:saved", in_turn=True, within="checkpoint", saves=True,
+    ),
+    Phase(
+        "unsaved", "the same steps without a save", "without checkpoints", "#F4F8F2", of_every_cell=False,
+        steps=f"{_CHECKPOINTS}:unsaved", in_turn=True, within="checkpoint", saves=True,
     ),
 )  # fmt: skip
 

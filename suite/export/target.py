@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from framework_training_suite import CommandError
 from suite.catalog.suggest import unknown
 from suite.export import targets
-from suite.record.record import Record
 from suite.record.scratch import scratch
 from suite.record.text import clean
+
+if TYPE_CHECKING:
+    from suite.record.record import Record
 
 #: Where metrics of a run are served, unless the command line says otherwise.
 HOST = "127.0.0.1"

@@ -95,6 +95,11 @@ class Plan:
         """Whether its launches also answer requests."""
         return any(catalog.PHASES[name].serves for name in self.phases)
 
+    @property
+    def saves(self) -> bool:
+        """Whether its launches also save checkpoints of what they train."""
+        return any(catalog.PHASES[name].saves for name in self.phases)
+
     def of_launch(self, number: int, whole_blocks: int = WHOLE_BLOCKS) -> Plan:
         """The plan of the launch with this number: its phases are those that its block needs, unless chosen."""
         lean = number % REPEAT >= whole_blocks  # a control's too

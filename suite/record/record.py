@@ -21,6 +21,7 @@ from suite.plan.measuring import CONTROL, REPEAT
 from suite.plan.schema import SchemaError, decode, step_into
 from suite.record.parts import history as limits
 from suite.record.parts.bounds import explain, outside
+from suite.record.parts.checkpoints import Checkpoints
 from suite.record.parts.evidence import Identity, Inference
 from suite.record.parts.history import Count, Elapsed, Ledger, Ranks, Seconds, Some, TrainingHistory
 from suite.record.parts.profile import Profile
@@ -120,8 +121,8 @@ class Record:
     what the framework said it used, ``startup`` the seconds of each part from spawn to ready, ``memory`` bytes by kind,
     ``environment`` machine, versions and its digest, ``metrics`` what `suite.monitor` saw, ``course`` the epochs of a
     cell that has a recipe, ``profile`` where the time of a step went, ``ranks`` how several devices worked together,
-    ``ledger`` what was counted besides the windows, ``inference`` how the trained model answered, ``log`` the last
-    lines of the worker's own output when the launch failed.
+    ``ledger`` what was counted besides the windows, ``inference`` how the trained model answered, ``checkpoints`` what
+    saves cost, by phase, ``log`` the last lines of the worker's own output when the launch failed.
     """
 
     cell: Cell
@@ -147,6 +148,7 @@ class Record:
     ranks: Ranks | None = None
     ledger: Ledger | None = None
     inference: Inference | None = None
+    checkpoints: dict[str, Checkpoints] | None = None
 
     @property
     def key(self) -> str:
@@ -197,7 +199,7 @@ class Record:
     def to_json(self) -> dict[str, Any]:
         """The record as `json.dumps` takes it; NumPy numbers become plain ones."""
         values = {"schema": SCHEMA, **to_builtins(self, enc_hook=float)} | {"cell": self.cell.to_json()}
-        later_ones = [(values, name) for name in ("ranks", "ledger", "inference")]
+        later_ones = [(values, name) for name in ("ranks", "ledger", "inference", "checkpoints")]
         later_ones += [(values["identity"] or {}, name) for name in ("inference", "answered")]
         for part, name in later_ones:  # without them, as before there were any
             if part.get(name, part) is None:
@@ -242,6 +244,10 @@ class Record:
             _require("train" in self.phases, "phases lack train, though the outcome is ok")
             finished = not self.cell.recipe or bool(self.course and self.course.finished)
             _require(finished, "course is not whole, though the outcome is ok")
+            for name in (name for name in self.phases if CATALOG[name].saves and name != "unsaved"):
+                found = (self.checkpoints or {}).get(name)
+                fault = found.fault if found else "was not read back"
+                _require(not fault, f"checkpoints.{name}: {fault}, though the outcome is ok")
 
 
 def _upgrade(name: str, phase: Any) -> Any:

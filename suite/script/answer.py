@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from statistics import median
-from typing import Any
 
 from suite.analysis.bottlenecks.bottleneck import bottleneck
+from suite.analysis.bottlenecks.watched import advise, find_causes
 from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.records.load import load
 from suite.analysis.rows.conditions import ARITHMETIC
@@ -18,32 +16,18 @@ from suite.analysis.statistics.inference import INCONCLUSIVE, Estimate
 from suite.analysis.statistics.multiple_testing import ratios
 from suite.script.variants import Variant
 
-#: What to try by the kind of limit, in the terms of a script.
-ADVICE = {
-    "input-bound": "its loader cannot deliver as fast as the steps take: give it workers (where an argument chooses "
-    "them, --vary num-workers=0,2,4), or do less for each sample",
-    "poor overlap": "loader and steps are fast enough alone and wait for each other: load ahead (workers, prefetching, "
-    "pinned memory)",
-    "compute-bound": "loading costs next to nothing; the steps are the limit: --try all, then compiling, a narrower "
-    "precision, a larger batch",
-    "undecided": "not decided: more launches tell (--launches 8)",
-}
-
+#: The limits that are told before other causes.
+OF_LOADING = ("input-bound", "poor overlap")
 #: Of a variant with such a variable.
 ARITHMETIC_WORDS = "it may change the arithmetic, so compare the losses"
-
-
-#: Shares of a step, times of a rank and bytes per second from which a cause is named.
-SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.15, 1.3, 2**20
 
 
 def answers(path: Path, variants: Mapping[str, Variant]) -> Iterator[str]:
     """Yields the lines about a saved run of a script."""
     for each in groups_of(path):
         for row in each.rows:
-            causes, limits = [*_causes(row)], [*_limits(row, each)]
-            is_of_loading = bottleneck(row, each).kind in ("input-bound", "poor overlap")
-            yield from [*limits, *causes] if is_of_loading else [*causes, *limits]
+            name = f"{row.cell.variant}: " if row.cell.variant else ""
+            yield from (f"{name}{line}" for line in _limits(row, each))
         yield from _gains(each, variants)
         seen = {row.cell.variant or "as it is": found.detail.partition("; ")[2] for row, found in _identities(each)}
         yield from (f"{name}: {words}" for name, words in seen.items() if words)
@@ -57,55 +41,15 @@ def groups_of(path: Path) -> list[Group]:
 
 
 def _limits(row: Row, of: Group) -> Iterator[str]:
-    found = bottleneck(row, of)
-    name = f"{row.cell.variant}: " if row.cell.variant else ""
+    found, causes = bottleneck(row, of), [*find_causes(row)]
+    yield from causes if found.kind not in OF_LOADING else ()
     if found.kind:
-        workers = {watched.get("workers") for watched in _watched(row)}
-        none = (
-            "; its DataLoader has no workers: num_workers=0" if found.kind == "input-bound" and workers == {0} else ""
-        )
-        yield f"{name}{found}: {ADVICE.get(found.kind, '')}{none}".rstrip(": ")
+        yield f"{found}: {'; '.join(advise(row, found.kind))}".rstrip(": ")
     elif row.ok:
-        yield f"{name}what loading costs was not seen: it is where a DataLoader or watch(loader) gives the batches"
+        yield "what loading costs was not seen: it is where a DataLoader or watch(loader) gives the batches"
     if pauses := max((number(record.settings.get("pauses")) or 0 for record in row.ok), default=0):
-        yield f"{name}pauses (evaluations, checkpoints, new epochs) are no part of it: {pauses:g} in a launch"
-
-
-def _watched(row: Row) -> list[dict[str, Any]]:
-    return [watched for record in row.ok if isinstance(watched := record.settings.get("watched"), dict)]
-
-
-def _causes(row: Row) -> Iterator[str]:
-    """Yields what was seen beside the time of steps, in every launch, that holds them back."""
-    seen, name = _watched(row), f"{row.cell.variant}: " if row.cell.variant else ""
-    if not seen:
-        return
-    ranks, cpu = seen[0].get("ranks_own_s") or [], row.ok[0].settings.get("device") == "cpu"
-    lines = [sum(each["lines"].values()) for each in seen]
-    most = sum((Counter(each["lines"]) for each in seen), Counter[str]()).most_common(1)
-    if min(each["waits"] for each in seen) > SHARE_LEAST and cpu and not ranks:
-        waits = median(each["waits"] for each in seen)
-        yield f"{name}it waits for {waits:.0%} of a step with nothing to compute: it sleeps, or files, a network, locks"
-    if min(lines) > SHARE_LEAST / 2 and median(lines) > SHARE_LEAST:
-        yield f"{name}your own code takes {median(lines):.0%} of a step, most of it at {most[0][0]}"
-    if all(_slowest(each["ranks_own_s"]) == _slowest(ranks) != None for each in seen):  # noqa: E711
-        times = [median(each["ranks_own_s"][rank] for each in seen) for rank in range(len(ranks))]
-        slowest, others = _slowest(ranks) or 0, median(sorted(times)[:-1])
-        yield f"{name}rank {slowest} is slow: {1e3 * max(times):.3g} ms of a step beside its backward pass, " + (
-            f"{1e3 * others:.3g} in the others, which wait for it"
-        )
-    if (grows := min(each["grows_bytes_per_s"] for each in seen)) > GROWS_LEAST:
-        yield f"{name}memory grows by {grows / 2**20:.3g} MiB/s or more: something of each step is kept (graphs, lists)"
-    cores = row.ok[0].metrics.get("host", {}).get("cores", 0)
-    threads = seen[0].get("threads", 0) * (len(ranks) or 1)
-    if cpu and 0 < threads <= cores / 2:
-        yield f"{name}PyTorch computes on {threads} of {cores} cores: OMP_NUM_THREADS={cores}, no set_num_threads()"
-
-
-def _slowest(times: Sequence[float]) -> int | None:
-    """The rank with the longest time, if it is decidedly longer than the next."""
-    first, second = [*sorted(times, reverse=True), 0.0, 0.0][:2]
-    return [*times].index(first) if first > RANK_TIMES * second > 0 else None
+        yield f"pauses (evaluations, checkpoints, new epochs) are no part of it: {pauses:g} in a launch"
+    yield from causes if found.kind in OF_LOADING else ()
 
 
 def find_faster(path: Path) -> list[tuple[Row, Estimate]]:

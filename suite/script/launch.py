@@ -11,10 +11,8 @@ import math
 import os
 import re
 import selectors
-import shutil
 import signal
 import socket
-import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +31,7 @@ from suite.record.variables import PROCESS_TAG
 from suite.script.seen import Seen
 from suite.script.variants import Variant
 from suite.session.launches import cleanup, logs
+from suite.session.launches.copies import copy_folder
 from suite.session.launches.launch import LaunchError, end_tree, scratch_folder
 from suite.session.launches.machine import LaunchCallbacks
 
@@ -45,8 +44,6 @@ WHOLE_LEAST_S = 1.0
 LINE_MOST = 1 << 16
 #: Losses that are kept, the first that are printed.
 LOSSES_MOST = 100
-#: Bytes and files that a folder has at most of which each launch gets a copy.
-COPY_MOST, COPY_FILES = 1 << 30, 100_000
 
 
 @dataclass(frozen=True)
@@ -61,38 +58,7 @@ class Watching:
 
     def folder(self, scratch: Path) -> Path:
         """Where a launch runs: the current folder, or a copy of it. Raises `LaunchError`."""
-        return copy(Path.cwd(), scratch) if self.in_copy else Path.cwd()
-
-
-def copy(folder: Path, scratch: Path) -> Path:
-    """A copy in ``scratch`` of the files, folders and links of a folder, without ``scratch``. Raises `LaunchError`."""
-
-    def leave_out(place: str, names: list[str]) -> list[str]:
-        return [name for name in names if (path := Path(place, name)) == scratch or not _is_copied(path)]
-
-    left, files = COPY_MOST, COPY_FILES
-    for place, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if Path(place, name) != scratch]
-        found = [path.lstat().st_size for name in names if _is_copied(path := Path(place, name))]
-        left, files = left - sum(found), files - len(found) - len(folders)
-        if left < 0 or files < 0:
-            most = f"{COPY_MOST >> 30} GiB or {COPY_FILES} files"
-            raise LaunchError(
-                f"--in-copy: this folder has more than {most}; start in one with the script, without data"
-            )
-    try:
-        return shutil.copytree(folder, scratch / "copy", symlinks=True, ignore=leave_out)
-    except OSError as error:
-        raise LaunchError(f"--in-copy: this folder cannot be copied: {clean(error)}") from None
-
-
-def _is_copied(path: Path) -> bool:
-    """Whether it is a file, a folder or a link, and no pipe, socket or device."""
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return False
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
+        return copy_folder(Path.cwd(), scratch) if self.in_copy else Path.cwd()
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,6 @@ class Seen:
     pauses: tuple[int, float] = (0, 0.0)
     is_enough: bool = False
     losses: list[float | None] = field(default_factory=list)  # as they were printed; None is no finite number
-    weights: float | None = None  # their norm, after as many steps in each launch
     watched: dict[str, Watched] = field(default_factory=dict)  # by phase, in its timed windows
     ranks: dict[int, list[float]] = field(default_factory=dict)  # of each, seconds of a step beside the backward pass
 
@@ -169,7 +168,7 @@ class Seen:
     def add(self, steps: int, begin_s: float, end_s: float, samples: int, ask: Callable[[str], None]) -> None:
         series = self.series.setdefault(self.phase, Series(self.plan))
         series.add(Window(steps, end_s - begin_s), begin_s - self.spawned_s, end_s - self.spawned_s)
-        if self.phase == TRAIN:
+        if self.phase == TRAIN and samples:  # none are counted where a pause or the first step came between
             self.samples, self.steps = self.samples + samples, self.steps + steps
         rate = (samples or steps) / (end_s - begin_s)
         unit = "samples" if samples else "steps"
@@ -229,7 +228,7 @@ class Seen:
             "backend": hello.get("backend", ""), "ranks": int(hello.get("world", 1)),
             "pauses": self.pauses[0], "paused_s": self.pauses[1],
             "command": variant.public(), "watched": self._watched(),
-        } | {name: value for name in ("losses", "weights") if (value := getattr(self, name))}  # fmt: skip
+        } | ({"losses": self.losses} if self.losses else {})  # fmt: skip
         environment = {
             "machine": machine(), "python": str(hello.get("python", "")) or sys.version.split()[0],
             "packages": hello.get("packages", {}),

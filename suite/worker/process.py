@@ -38,8 +38,7 @@ from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import description, group, pages
 from suite.worker.launch.applied import Ran, check_release, read_back
 from suite.worker.launch.description import check, classify
-from suite.worker.launch.inference import measure_inference
-from suite.worker.launch.phases import measure_phases, shift_spans
+from suite.worker.launch.phases import measure_late, measure_phases, shift_spans
 from suite.worker.launch.probe import denormals, measure_peaks, precision_errors
 from suite.worker.launch.training import Saved, follow
 from suite.worker.loaders import CountingLoader
@@ -157,10 +156,8 @@ class _Launch:
                 self._memory(memory)
                 self._ranks(training, measured.own_step_s)
                 del local
-                if self.job.plan.serves:
-                    evidence.answers = measure_inference(
-                        training, loader, measured, job=self.job, subject=subject, send=self.send
-                    )
+                asked = {"job": self.job, "subject": subject, "send": self.send}
+                evidence.answers = measure_late(training, loader, measured, self.ranks, **asked)
                 evidence.last(training, loader, source)
                 if self.job.profile and interfaces.native(self.cell):  # nothing more of it is timed or compared
                     profiling = import_module("suite.worker.profilers.profiling")

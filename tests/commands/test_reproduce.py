@@ -134,9 +134,10 @@ def result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_runs_the_cells_again_and_says_what_holds(
-    result: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    result: Path, twins: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stand_in(WORKER)
+    monkeypatch.setenv("SUITE_CACHE_DIR", str(twins))  # none of full size is made
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     assert main([str(result), "--device", "cpu", "--margin", "25%"]) == 0
     told = capsys.readouterr()

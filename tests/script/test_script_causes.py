@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from suite.analysis.bottlenecks.watched import find_causes
 from suite.plan.measuring import Plan
-from suite.script import answer
+from suite.script.observer import hooks
 from suite.script.seen import Seen
+from suite.watch import count_samples
 
 
 def seen(**found: Any) -> SimpleNamespace:
     """A row of two launches in which this was seen."""
     nothing = {"waits": 0.0, "lines": {}, "grows_bytes_per_s": 0.0, "ranks_own_s": [], "threads": 2, "workers": 0}
     settings = {"device": "cpu", "watched": nothing | found}
-    record = SimpleNamespace(settings=settings, metrics={"host": {"cores": 2}})
+    train = SimpleNamespace(step_s=0.1)
+    record = SimpleNamespace(settings=settings, metrics={"host": {"cores": 2}}, phases={"train": train})
     return SimpleNamespace(ok=[record, record], cell=SimpleNamespace(variant=""))
 
 
@@ -25,11 +29,11 @@ def seen(**found: Any) -> SimpleNamespace:
     [
         ({}, ""), ({"waits": 0.4}, "40%"), ({"lines": {"a.py:3": 0.3}}, "a.py:3"), ({"threads": 1}, "OMP_NUM_THREADS"),
         ({"grows_bytes_per_s": 2.0 * 2**20}, "2 MiB/s"), ({"ranks_own_s": [0.01, 0.05]}, "rank 1"),
-        ({"ranks_own_s": [0.01, 0.011]}, ""), ({"waits": 0.1, "lines": {"a.py:3": 0.1}}, ""),
+        ({"ranks_own_s": [0.01, 0.015]}, ""), ({"waits": 0.05, "lines": {"a.py:3": 0.05}}, ""),
     ],
 )  # fmt: skip
 def test_each_cause_is_named_and_nothing_else(found: dict[str, Any], named: str) -> None:
-    said = " ".join(answer._causes(seen(**found)))  # type: ignore[arg-type]
+    said = " ".join(find_causes(seen(**found)))  # type: ignore[arg-type]
     assert named in said
     assert bool(said) == bool(named)
 
@@ -39,3 +43,24 @@ def test_ranks_are_told_apart_by_their_time_beside_the_backward_pass() -> None:
     for rank, backward in ((0, 0.9), (1, 0.2)):
         of.take_rank(rank, {"window": [10, 1.0, 2.0, 0], "phase": "train", "backward": backward})
     assert of._watched()["ranks_own_s"] == pytest.approx([0.01, 0.08])
+
+
+def test_a_window_whose_batch_was_counted_before_it_makes_the_batch_no_smaller() -> None:
+    of = Seen(Plan(0.1, 3, 2.0), 0.0, lambda _: None)
+    for samples in (0, 64, 64):
+        of.add(1, 1.0, 2.0, samples, lambda _: None)
+    assert of.batch == 64
+
+
+def test_a_wait_of_the_observer_for_the_steps_is_no_line_of_the_script() -> None:
+    looked: list[str] = []
+
+    class Batch:
+        @property
+        def shape(self) -> tuple[int]:
+            looked.append(hooks.own_line(sys._getframe().f_back))  # which counts the samples of a batch
+            return (1,)
+
+    assert count_samples(Batch()) == 1
+    assert looked == [""]
+    assert hooks.own_line(sys._getframe()).startswith("test_script_causes.py:")

@@ -19,9 +19,10 @@ from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import Record
 from suite.script import answer
-from suite.script.launch import ScriptLaunch, Watching, copy
+from suite.script.launch import ScriptLaunch, Watching
 from suite.script.variants import Variant
 from suite.session.launches import logs
+from suite.session.launches.copies import copy_folder
 from suite.session.launches.launch import LaunchError
 from suite.session.launches.machine import LaunchCallbacks
 
@@ -135,7 +136,7 @@ def test_a_folder_that_is_too_large_to_copy_is_refused(tmp_path: Path) -> None:
     with (own / "data").open("wb") as file:
         file.truncate(5 << 30)
     with pytest.raises(LaunchError, match="more than 1 GiB"):
-        copy(own, scratch)
+        copy_folder(own, scratch)
     assert not scratch.exists()
 
 

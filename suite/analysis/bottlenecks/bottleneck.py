@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
+from suite.analysis.bottlenecks.watched import advise, find_causes
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.rows.metrics import first_gpu, number
 from suite.analysis.statistics import inference as statistics
@@ -33,7 +34,7 @@ CPU_FULL, CPU_IDLE = 0.8, 0.3
 
 def symptoms(row: Row, metrics: Mapping[str, float | None]) -> list[str]:
     busy, used = metrics["gpu_utilisation_percent"], share_of_memory(row)
-    words = []
+    words = [*find_causes(row)]
     if busy is not None and busy < BUSY_LEAST_PERCENT:
         words.append(f"the GPU is busy {busy:.0f} % of the time{_cpu(row, metrics['cpu_cores'])}")
     if used is not None and used < MEMORY_LEAST:
@@ -157,7 +158,7 @@ def _percent(share: Estimate) -> str:
 def advice(row: Row, group: Group, limit: Bottleneck, margin: float = MARGIN) -> list[str]:
     """What helps against the bottleneck, best first, with its gain in this run; then what the run did not try."""
     if row.cell.is_of_script:  # whose settings are its own
-        return []
+        return advise(row, limit.kind)
     gains: list[tuple[float, str]] = []
     untried: list[str] = []
     used = share_of_memory(row)

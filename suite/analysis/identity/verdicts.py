@@ -114,7 +114,7 @@ def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
     place = min((len(_losses(record)) for records in rows.values() for record in records), default=0) - 1
     for key, records in rows.items():
         if records and records[0].cell.is_of_script:
-            judged[key] = Verdict(UNPROVED, "; ".join(["a script of your own", *_say_seen(records, place)]))
+            judged[key] = Verdict(UNPROVED, "; ".join(["a script of your own", *_say_losses(records, place)]))
             continue
         with_evidence = [
             record for record in records
@@ -142,16 +142,13 @@ def _losses(record: Record) -> Sequence[Any]:
     return stored if isinstance(stored, list) else ()
 
 
-def _say_seen(records: Sequence[Record], place: int) -> Iterator[str]:
-    """Yields what was seen of a script's arithmetic: the loss that each launch printed at this place, and weights."""
+def _say_losses(records: Sequence[Record], place: int) -> list[str]:
+    """The loss that each launch of a script printed at this place; empty where none is known of all scripts."""
     losses = [number(_losses(record)[place]) for record in records] if place >= 0 else []
-    weights = [number(record.settings.get("weights")) for record in records]
-    for values, where in ((losses, f"loss {place + 1} of those printed"), (weights, "norm of the weights")):
-        known = [value for value in values if value is not None]
-        if len(known) < len(values) and (known or values is losses):
-            yield f"{where}: not finite, or not in all launches"
-        elif known:
-            yield f"{where}: {' to '.join(dict.fromkeys(f'{value:.6g}' for value in (min(known), max(known))))}"
+    known = [value for value in losses if value is not None]
+    told = " to ".join(dict.fromkeys(f"{value:.6g}" for value in (min(known), max(known)))) if known else ""
+    words = told if len(known) == len(losses) else "not finite in all launches"
+    return [f"loss {place + 1} of those printed: {words}"] if losses else []
 
 
 def _group_key(record: Record) -> tuple[str, ...]:

@@ -45,26 +45,26 @@ class Bound(NamedTuple):
 def clocks(record: Record) -> Iterator[Bound]:
     """What the worker timed, by the parent's clock, which stamps its messages."""
     if record.startup:
-        yield from _by_parent(record, "startup", "seconds of the startup", [math.fsum(record.startup.values())])
+        yield from by_parent(record, "startup", "seconds of the startup", [math.fsum(record.startup.values())])
     if record.compile_s is not None:
-        yield from _by_parent(record, "compile", "seconds of compiling", [record.compile_s])
+        yield from by_parent(record, "compile", "seconds of compiling", [record.compile_s])
     if record.first_step_s is not None:
-        yield from _by_parent(record, "first_step", "seconds of the first step", [record.first_step_s])
+        yield from by_parent(record, "first_step", "seconds of the first step", [record.first_step_s])
     if found := record.inference:
-        yield from _by_parent(record, "first_batch", "seconds of the first pass", [found.first_batch_s])
-        yield from _by_parent(record, "first_request", "seconds of the first request", [found.first_s])
-        yield from _by_parent(record, "requests", "seconds of all requests", [found.seconds])
+        yield from by_parent(record, "first_batch", "seconds of the first pass", [found.first_batch_s])
+        yield from by_parent(record, "first_request", "seconds of the first request", [found.first_s])
+        yield from by_parent(record, "requests", "seconds of all requests", [found.seconds])
     if record.course:
         here = record.course.epochs[max(record.course.resumed_at, default=0) :]
         own_s = [epoch.train_s for epoch in here]
         if here:
             own_s[0] -= record.compile_s or 0.0  # which came before
-        yield from _by_parent(record, "epoch", "seconds of an epoch", own_s)
+        yield from by_parent(record, "epoch", "seconds of an epoch", own_s)
         both_s = [own + epoch.evaluation_s for own, epoch in zip(own_s, here, strict=True)]
-        yield from _by_parent(record, "evaluated", "seconds of an epoch with its evaluation", both_s)
+        yield from by_parent(record, "evaluated", "seconds of an epoch with its evaluation", both_s)
 
 
-def _by_parent(record: Record, name: str, figure: str, own_s: Sequence[float]) -> Iterator[Bound]:
+def by_parent(record: Record, name: str, figure: str, own_s: Sequence[float]) -> Iterator[Bound]:
     seen_s = _seen(record, name)
     if seen_s and len(seen_s) != len(own_s):
         yield Bound(f"number of times of {name}", len(own_s), len(seen_s), len(seen_s), "the parent's clock")

@@ -115,6 +115,10 @@ CHECKS = (
         + " to ".join(f"{x:g}" for x in accounts.POWER), accounts.readings,
     ),
     _within("all requests against their percentiles, and decoding against the parent's clock", "2", accounts.serving),
+    _within(
+        "saves against the parent's clock, and the bytes of a checkpoint against the number of weights",
+        f"1 to {steps.BYTES_OF_WEIGHT} bytes a weight, and {steps.BYTES_BESIDES / 2**20:g} MiB", steps.saving,
+    ),
     _within("figures of several ranks against each other and against the windows", "1 %", accounts.devices),
     _within("samples of a step against those of the cell, or of its search", "exactly", accounts.work),
     Check("operations of training against those of a forward pass", "1 to 10"),

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from suite.analysis.records.accounts import LATE, LATE_S
+from suite.analysis.records.accounts import LATE, LATE_S, Bound, by_parent
 from suite.catalog.phases import PHASES
 from suite.record.disturbance import CONTAMINATED
 from suite.record.parts.history import Ledger
@@ -112,7 +112,8 @@ def check_counts(record: Record) -> Iterator[str]:
     taken = {name: _steps(phase) + ledger.untimed.get(name, 0) for name, phase in phases.items()}
     if ledger.delivered != (batches := sum(steps for name, steps in taken.items() if PHASES[name].loads)):
         yield f"the loader delivered {ledger.delivered} batches, and steps took {batches}"
-    yield from _updates(record, ledger, taken["train"] + taken.get("compute", 0))
+    training = [steps for name, steps in taken.items() if name in ("train", "compute") or PHASES[name].saves]
+    yield from _updates(record, ledger, sum(training))
 
 
 def _updates(record: Record, ledger: Ledger, steps: int) -> Iterator[str]:
@@ -179,6 +180,20 @@ def check_rate(record: Record, peak: float | None) -> Iterator[str]:
         per_word = (flops[True] or 0.0) / (each.prompt + each.words)  # or more: each has its logits
         if (share := per_word * each.batch * each.words / each.decode_s / most) > limit:
             yield f"decoding reaches {share:.0%} of the highest rate that was measured"
+
+
+#: Bytes of a checkpoint for each weight, at most: in float64, with two moments; and of what else is in it.
+BYTES_OF_WEIGHT, BYTES_BESIDES = 32, 2**20
+
+
+def saving(record: Record) -> Iterator[Bound]:
+    """Saves take the time that passed outside, and their bytes are about those of the weights."""
+    saved = list((record.checkpoints or {}).values())
+    yield from by_parent(record, "saves", "seconds of all saves", [math.fsum(each.disk_s) for each in saved])
+    for each in saved:
+        if weights := positive(record.workload.get("parameters")):
+            most = BYTES_OF_WEIGHT * weights + BYTES_BESIDES
+            yield Bound("bytes of a checkpoint", each.bytes, weights, most, "the number of weights")
 
 
 def check_course(record: Record) -> Iterator[str]:

@@ -140,8 +140,8 @@ MIN_WINDOW = option(
 PHASES = option(
     "--phases", metavar="LIST",
     help=f"of every launch, train and one or more of: {', '.join(phases.CHOICES[1:])}; infer is throughput and latency "
-    f"of the trained model (default: {', '.join(DEFAULT_PHASES)} in the first {WHOLE_BLOCKS} launches, then "
-    f"{phases.TRAIN} alone)",
+    "of the trained model, checkpoint what saving it costs "
+    f"(default: {', '.join(DEFAULT_PHASES)} in the first {WHOLE_BLOCKS} launches, then {phases.TRAIN} alone)",
 )  # fmt: skip
 MAX_TIME = option(
     "--max-time", type=duration, metavar="TIME",

@@ -194,7 +194,7 @@ def _budget_s(config: pytest.Config, chosen: Matrix, cells: Sequence[Cell]) -> f
     text, on, recipe = config.getoption("budget"), config.getoption("on", LOCAL), any(cell.recipe for cell in cells)
     if text is None:
         # What serves is tested with a fixed number.
-        fixed = config.getoption("launches") or on != LOCAL or recipe or chosen.plan.serves
+        fixed = config.getoption("launches") or on != LOCAL or recipe or chosen.plan.serves or chosen.plan.saves
         return None if fixed or not chosen.budget_s else chosen.budget_s * len(cells) / max(len(chosen.cells), 1)
     if recipe:
         raise MatrixError("--budget is for timed steps; cells that train to their end take --launches")

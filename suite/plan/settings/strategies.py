@@ -58,6 +58,15 @@ def why_not_served(cell: Cell) -> str:
     return "inference is measured on one device; leave infer out of --phases" if cell.devices > 1 else ""
 
 
+def why_not_saved(cell: Cell) -> str:
+    """Why checkpoints of a cell are not measured; empty where they are."""
+    if cell.interface != INTERFACES[0]:
+        return f"checkpoints are measured with the interface {INTERFACES[0]}; leave checkpoint out of --phases"
+    if cell.devices > 1 and (cell.framework, cell.strategy) != ("pytorch", "ddp"):
+        return "checkpoints of several devices are measured in PyTorch with ddp; leave checkpoint out of --phases"
+    return ""
+
+
 def why_not_measured(cell: Cell) -> str:
     """Why a cell with several devices is unsupported; empty if it may run."""
     if cell.devices == 1:

@@ -84,6 +84,7 @@ def write(folder: Path, compared: Compared, extras: Collection[str] = EXTRAS, st
         files = {
             "cells.csv": _columns(row for each in tables for row in each.rows),
             "inference.csv": _columns(inference.rows(tables)),
+            "checkpoints.csv": _columns(inference.saved_rows(tables)),
             "accuracy.csv": _columns(row for each in learned for row in each.rows),
             "epochs.csv": epochs(loaded.launches) if learned else {},
             LAUNCHES: launches,

@@ -19,6 +19,7 @@ from suite.analysis.rows.runs import counts
 from suite.analysis.statistics.accuracy import AccuracyComparison
 from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.power import Power
+from suite.analysis.statistics.saving import SavingCost
 from suite.analysis.statistics.serving import Serving
 from suite.catalog.metrics import monitor_metrics
 from suite.record.json_schema import schema_of
@@ -99,7 +100,7 @@ class TimedTable:
 
     ``verdict`` is the answer of the table in a line. ``why`` explains its ratios, and is empty without any profile.
     ``scalings`` are those of its cells of several devices, ``releases`` its lines of a framework's releases;
-    ``inference`` is there where launches measured it.
+    ``inference`` and ``checkpoints`` are there where launches measured them.
     """
 
     workload: str
@@ -118,6 +119,7 @@ class TimedTable:
     scalings: list[Scaling]
     releases: list[list[ReleaseStep]]
     inference: Sequence[Serving] = ()
+    checkpoints: Sequence[SavingCost] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,10 +238,9 @@ def to_json(
     )
     values = msgspec.to_builtins(comparison)
     for each in values["tables"]:
-        if not each["inference"]:
-            del each["inference"]
-    text = msgspec.json.encode({"schema": SCHEMA, **values})
-    return msgspec.json.format(text, indent=1).decode() + "\n"
+        for name in {"inference", "checkpoints"} - {name for name, held in each.items() if held}:
+            del each[name]
+    return msgspec.json.format(msgspec.json.encode({"schema": SCHEMA, **values}), indent=1).decode() + "\n"
 
 
 def _take(kind: type[Kind], finding: object, **others: Any) -> Kind:
@@ -263,7 +264,7 @@ def _encode_timed(table: Table, verdict: str) -> TimedTable:
         why=[_explanation(*each) for each in explain_pairs(table)], scalings=scalings,
         releases=[[_take(ReleaseStep, step, cell=step.row.cell.id) for step in line]
                   for line in table.findings.releases],
-        inference=[*table.findings.servings.values()],
+        inference=[*table.findings.servings.values()], checkpoints=[*table.findings.savings.values()],
     )  # fmt: skip
 
 

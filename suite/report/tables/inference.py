@@ -1,14 +1,16 @@
-"""The table of inference: throughput and latencies of trained models, where launches measured them."""
+"""The tables of what launches measured after training: inference with the trained model, and its checkpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import SETTINGS
 from suite.analysis.statistics.inference import BLOCKS_LEAST
+from suite.analysis.statistics.saving import SavingCost
 from suite.analysis.statistics.sequential import is_sequential
 from suite.analysis.statistics.serving import COMPARED, Serving
 from suite.catalog.setting import TEXT
@@ -47,7 +49,11 @@ _ENDS = {"": "value", "_low": "low", "_high": "high"}
 
 
 def views(table: Table) -> list[View]:
-    """Returns the table of inference; none where no launch measured it."""
+    """Returns the tables of inference and of checkpoints; none where no launch measured them."""
+    return [*_serving(table), *_saving(table)]
+
+
+def _serving(table: Table) -> list[View]:
     served = table.findings.servings
     if not served:
         return []
@@ -114,3 +120,65 @@ def _notes(table: Table, servings: Collection[Serving], tested: bool) -> list[st
     stopped = "the run stopped when its training was decided" if is_sequential(table.group.rows) else ""
     why = stopped or why_untested(*table.group.rows) or f"{launched} per cell; a test needs at least {BLOCKS_LEAST}"
     return [*lines, f"Significance was not tested: {why}."]
+
+
+def _cost(name: str, header: str, unit: str, meaning: str, per: float = 1.0) -> Column:
+    return Column(name, lambda cost: cost.figures[name], SPREAD, unit, meaning, header, per)
+
+
+#: The figures of one way to save, each the mean over launches with its interval.
+SAVED = (
+    _cost("save_ms", "save ms", "ms", "one save by itself, until training may go on"),
+    _cost("disk_ms", "on disk ms", "ms", "the same until its files are on the disk"),
+    _cost("bytes", "MiB", "bytes", "size of a checkpoint", 2**20),
+    _cost("delay_ms", "delay ms", "ms", "by how much longer steps take with one save than without"),
+    _cost("every_s", "1 % at one in s", "s", "seconds from one save to the next where saves cost 1 %"),
+)
+
+
+def _saving(table: Table) -> list[View]:
+    costs = table.findings.savings
+    if not costs:
+        return []
+    rows, notes = {row.key: row for row in table.group.rows}, Notes()
+    tested = any(each.ratio.verdict for each in costs.values())
+    columns = [
+        Column("framework", lambda at: at[0][1].framework, TEXT, where=(NAME,)),
+        *settings(varied_settings(table.group), lambda at, name: SETTINGS[name](rows[at[0]])),
+        Column("saved by", lambda at: costs[at].way, TEXT, where=(NAME,)),
+        Column("n", lambda at: costs[at].launches),
+        *(replace(each, read=partial(_read_cost, costs, each)) for each in SAVED),
+        *compared(f"save speed to {table.baseline}", lambda at: costs[at].ratio, tested),
+    ]
+    made = grid(columns, sorted(costs, key=lambda at: at[1]), notes)
+    return [View(f"Checkpoints of the {workload(table.group)}", made, [*_EXPLAINED, *notes.lines])]
+
+
+_EXPLAINED = (
+    "Save: until training may go on; on disk: until all files are there. Delay: windows of steps with one save at "
+    "their begin, less as many steps without, in turns; of asynchronous saves at most that, where a window had to wait "
+    "for the end. Saves at one in so many seconds cost 1 %: a hundred times the delay; below zero, noise is more.",
+    "Each figure is the mean over launches of a launch's own (95 % interval, Student's t). Every launch went on bit "
+    "for bit from what it had saved.",
+)
+
+
+def _read_cost(costs: Mapping[Any, SavingCost], column: Column, at: Any) -> Any:
+    found = column.read(costs[at])
+    return None if found.value is None else found
+
+
+def saved_rows(tables: Sequence[Table]) -> list[dict[str, Any]]:
+    """Returns the rows of `checkpoints.csv`, one for each cell and way to save."""
+    return [
+        {"workload": table.group.workload, "size": table.group.size, **_saved_fields(each)}
+        for table in tables
+        for each in table.findings.savings.values()
+    ]
+
+
+def _saved_fields(cost: SavingCost) -> dict[str, Any]:
+    fields = {name: getattr(cost, name) for name in ("run", "cell", "phase", "way", "launches")}
+    for name, found in (*cost.figures.items(), ("save_ms_ratio", cost.ratio)):
+        fields |= {f"{name}{end}": getattr(found, part) for end, part in _ENDS.items()}
+    return fields | {"save_ms_verdict": cost.ratio.verdict}

@@ -266,7 +266,11 @@ def _bottlenecks(table: Table) -> list[str]:
             rows_by_words.setdefault("; ".join(filter(None, [str(cell.bottleneck), cell.advice])), []).append(label)
     return [
         *(f"Bottleneck: {listing(rows)}: {words}." for words, rows in rows_by_words.items()),
-        *(f"Underused: {label}: {cell.symptoms}." for label, cell in cells if cell.symptoms),
+        *(
+            f"{'Seen' if row.cell.is_of_script else 'Underused'}: {table.group.label(row)}: {cell.symptoms}."
+            for row, cell in zip(table.group.rows, table.cells, strict=True)
+            if cell.symptoms
+        ),
     ]
 
 

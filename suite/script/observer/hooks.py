@@ -15,7 +15,7 @@ from suite.watch import OBSERVER, VERSIONS, WATCH, count_samples, serve
 
 #: Between two looks at where a script is, in seconds.
 LOOK_S = 0.02
-OURS = (__file__, serve.__code__.co_filename)
+OURS = (__file__, serve.__code__.co_filename)  # whose fence waits for the steps
 
 
 class Sampler:
@@ -50,9 +50,9 @@ def own_line(frame: FrameType | None) -> str:
     is_jax = "jax" in sys.modules and "torch" not in sys.modules
     while frame:
         file = frame.f_code.co_filename
-        if not place and any(f"-packages/{name}/" in file for name in VERSIONS if name != "numpy"):
+        if not place and (file in OURS or any(f"-packages/{name}/" in file for name in VERSIONS if name != "numpy")):
             return ""
-        if not place and "/lib/python" not in file and not file.startswith("<") and file not in OURS:
+        if not place and "/lib/python" not in file and not file.startswith("<"):
             at, place = frame, f"{file.rpartition('/')[2]}:{frame.f_lineno}"
         is_computing = is_jax or file.endswith("/torch/nn/modules/module.py")
         if place and is_computing and at and at is inner and not _is_python(at):

@@ -33,7 +33,7 @@ from suite.monitor.sampler import Monitor
 from suite.plan.cell import WORKLOADS, Cell
 from suite.plan.settings import allocators
 from suite.plan.settings.frameworks import interpreter_variable, too_old, variables_of
-from suite.plan.settings.strategies import why_not_served
+from suite.plan.settings.strategies import why_not_saved, why_not_served
 from suite.plan.settings.tunings import host_memory
 from suite.record.job import HostRanks, Job
 from suite.record.parts.environment import machine, redact, select_variables
@@ -107,8 +107,10 @@ def launch(
     of the monotonic clock. Raises `LaunchError` if the process cannot be spawned or watched, and passes on
     KeyboardInterrupt after ending the whole process tree.
     """
-    serves = job.plan.serves and not job.cell.recipe
-    if reason := too_old(job.cell.framework, job.cell.release) or (why_not_served(job.cell) if serves else ""):
+    serves, saves = ((asked and not job.cell.recipe) for asked in (job.plan.serves, job.plan.saves))
+    lacking = (serves and why_not_served(job.cell)) or (saves and why_not_saved(job.cell)) or ""
+    lacking = lacking or (saves and part and "checkpoints are measured on one host") or ""
+    if reason := too_old(job.cell.framework, job.cell.release) or lacking:
         return _unsupported_record(job, reason)
     if reason := ranks.impossible(job.cell, job.device, part):
         return _unsupported_record(job, reason)

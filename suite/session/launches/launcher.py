@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -62,9 +63,9 @@ class Launcher:
         settings, checkpoint = self.settings, self._checkpoint(cell, number)
         self._searching_s = 0.0
         job = self._job(cell, number, settings.plan.of_launch(number, self.whole_blocks))
-        if cell.recipe:
+        if cell.recipe or job.plan.saves:
             job = replace(job, checkpoint=str(checkpoint))
-        elif settings.profile:
+        if settings.profile and not cell.recipe:
             job = replace(job, profile_memory=settings.profile_memory, profile_code=settings.profile_code)
             job = replace(job, profile=True, traces=str(checkpoint.with_suffix("")))
 
@@ -77,7 +78,9 @@ class Launcher:
             return record
 
         record = self._launch_fitting(job, start) if cell.batch == AUTO else start(job)
-        if record.outcome.ok:
+        if job.plan.saves:
+            shutil.rmtree(checkpoint, ignore_errors=True)  # also that of a worker which was killed
+        elif record.outcome.ok:
             _remove(checkpoint)
         record = replace(record, environment=record.environment or {"machine": machine()})
         return self.add_run(record, position), self._searching_s

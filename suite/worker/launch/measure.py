@@ -131,6 +131,15 @@ def in_order(train: Series, turns: Sequence[Series], others: Sequence[Series], p
     train.warm_up()
     train.burst(plan.windows)
     yield
+    yield from in_turns(turns, plan)
+    for series in others:
+        series.warm_up()
+        series.burst(plan.windows)
+        yield
+
+
+def in_turns(turns: Sequence[Series], plan: Plan) -> Iterator[None]:
+    """Warm up all of these, and take their windows in turns; yields after each burst."""
     for series in turns:
         series.warm_up()
     at_once = max(1, math.ceil(plan.windows / TURNS)) if len(turns) > 1 else plan.windows
@@ -138,10 +147,6 @@ def in_order(train: Series, turns: Sequence[Series], others: Sequence[Series], p
         for series in turns:
             series.burst(min(at_once, plan.windows - begin))
             yield
-    for series in others:
-        series.warm_up()
-        series.burst(plan.windows)
-        yield
 
 
 def _steps(last: Window, seconds: float) -> int:

@@ -46,6 +46,7 @@ class Timed:
 
     ``local`` is a compiled training without communication. ``model`` is the trained model as it serves, and ``pending``
     how many of its answers must be waited for, None for all. ``last`` gets what a window ended with, to be checked.
+    ``saving`` saves a checkpoint.
     """
 
     training: Any
@@ -54,6 +55,7 @@ class Timed:
     local: Any = None
     model: Any = None
     pending: int | None = None
+    saving: Any = None
     last: list[Any] = field(default_factory=list)
 
     def steps(self, name: str) -> Steps:
@@ -98,12 +100,12 @@ def measure_phases(
     plan = fit_plan(plan, training)
     held = [next(loader) for _ in range(HELD_BATCHES)]
     compiled, delivered, updated = training.count_compiled(), loader.delivered, tools.updates(training)
-    taken = [name for name in plan.with_parts if not PHASES[name].serves and (name != "local" or local)]
+    taken = [name for name in plan.with_parts if not PHASES[name].is_late and (name != "local" or local)]
     series = {}
     for name in taken:
         timed = Timed(training, loader, held, local)
         checked = local if name == "local" else training
-        say, begin = _say(name, timed.last, checked, batch, send), partial(_begin, name, send, chill)
+        say, begin = say_window(name, timed.last, checked, batch, send), partial(_begin, name, send, chill)
         series[name] = Series(timed.steps(name), plan, say, ranks=ranks, begin=begin)
     others = [name for name in taken if name != TRAIN]
     turns = [series[name] for name in others if PHASES[name].in_turn]
@@ -118,7 +120,7 @@ def measure_phases(
     )
     send(part={"ledger": asdict(ledger)})
     own_step_s = {name: each.own_step_s for name, each in series.items()}
-    return Measured(collect_phases(series, spawned_ns), own_step_s, ledger, held if plan.serves else ())
+    return Measured(collect_phases(series, spawned_ns), own_step_s, ledger, held if plan.serves or plan.saves else ())
 
 
 def collect_phases(series: dict[str, Series], spawned_ns: int) -> dict[str, Phase]:
@@ -174,13 +176,26 @@ def shift_spans(phase: Phase, spawned_ns: int) -> Phase:
     )
 
 
+def measure_late(training: Any, loader: Any, measured: Measured, ranks: Ranks, **asked: Any) -> Any:
+    """Measure what the plan saves and serves, for which the memory of training was read before; returns answers."""
+    plan = asked["job"].plan
+    if plan.saves:
+        save = import_module("suite.worker.launch.checkpoints").measure_checkpoints
+        measured = save(training, measured, **asked, ranks=ranks)
+    if plan.serves:
+        return import_module("suite.worker.launch.inference").measure_inference(training, loader, measured, **asked)
+    return None
+
+
 def _begin(name: str, send: Send, chill: Callable[[str], None]) -> None:
     if PHASES[name].loads:
         chill(name)
     send(begin=name)
 
 
-def _say(name: str, losses: Iterable[Any], training: Any, batch: int, send: Send) -> Say:
+def say_window(name: str, losses: Iterable[Any], training: Any, batch: int, send: Send) -> Say:
+    """A function that checks the last loss of each window, and says how fast it was."""
+
     def say(window: Window) -> None:
         check([*losses], training, f"the {name} phase")
         send(progress=name, samples_per_s=batch * window.steps / window.seconds)

@@ -234,7 +234,7 @@ def of_all(arrays: dict[str, Array], ranks: Ranks) -> dict[str, Array]:
     """
     if ranks.world == 1:
         return arrays
-    digests = ranks.gather({name: hashlib.sha256(_bytes(array)).hexdigest() for name, array in arrays.items()})
+    digests = ranks.gather(digests_of(arrays))
     differing = {name: arrays[name] for name in arrays if digests[ranks.rank].get(name) != digests[0].get(name)}
     text = io.BytesIO()
     np.savez(text, **differing)  # type: ignore[arg-type]
@@ -249,6 +249,11 @@ def of_rank(arrays: dict[str, Array], rank: int) -> dict[str, Array]:
     prefix = OF_RANK.format(rank)
     shared = {name: array for name, array in arrays.items() if not _RANKED.match(name)}
     return shared | {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def digests_of(arrays: dict[str, Array]) -> dict[str, str]:
+    """A digest of each array, its type and shape included."""
+    return {name: hashlib.sha256(_bytes(array)).hexdigest() for name, array in arrays.items()}
 
 
 def _bytes(array: Array) -> bytes:

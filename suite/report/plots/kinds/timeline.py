@@ -18,7 +18,7 @@ from suite.report.tables.frame import Table
 
 GIB = 2**30
 #: Phases that every cell has, and those of launches that serve.
-SHADED = [each for each in PHASES.values() if each.of_every_cell or each.serves]
+SHADED = [each for each in PHASES.values() if each.of_every_cell or each.is_late]
 #: Cells that are drawn, at most; the table has the metrics of all.
 CELLS = 40
 #: Inches of a row, and the share of it that a line can take.

@@ -1,0 +1,97 @@
+"""What holds a reader's own script back beside its loader, from what was seen of its process, and what to try next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from suite.analysis.rows.groups import Row
+from suite.catalog.metrics import number, within
+from suite.catalog.phases import TRAIN
+from suite.plan.schema import SchemaError, decode
+from suite.record.record import Record
+from suite.record.text import clean
+
+#: Shares of a step, times of a rank and bytes per second from which a cause is named.
+SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.10, 1.3, 2**20
+
+#: What to try by the kind of limit, in the terms of a script.
+ADVICE = {
+    "input-bound": "its loader cannot deliver as fast as the steps take: give it workers (where an argument chooses "
+    "them, --vary num-workers=0,2,4), or do less for each sample",
+    "poor overlap": "loader and steps are fast enough alone and wait for each other: load ahead (workers, prefetching, "
+    "pinned memory)",
+    "compute-bound": "loading costs next to nothing; the steps are the limit: --try all, then compiling, a narrower "
+    "precision, a larger batch",
+    "undecided": "not decided: more launches tell (--launches 8)",
+}
+NO_WORKERS = "its DataLoader has no workers: num_workers=0"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a launch's ``settings["watched"]`` holds: shares of a step, and seconds of each rank beside its backward."""
+
+    waits: float = 0.0
+    lines: dict[str, float] = field(default_factory=dict)
+    grows_bytes_per_s: float = 0.0
+    ranks_own_s: tuple[float, ...] = ()
+    threads: int = 0
+    workers: int = -1  # of a DataLoader; -1 where none was seen
+
+
+def read(record: Record) -> Watched | None:
+    """What was seen of a launch; None where nothing was, or what is stored is something else."""
+    try:
+        return decode(Watched, record.settings.get("watched"))
+    except SchemaError:
+        return None
+
+
+def advise(row: Row, kind: str) -> list[str]:
+    """What to try against a limit of this kind."""
+    seen = [found for record in row.ok if (found := read(record))]
+    none = kind == "input-bound" and {each.workers for each in seen} == {0}
+    return [*([ADVICE[kind]] if kind in ADVICE else []), *([NO_WORKERS] if none else [])]
+
+
+def find_causes(row: Row) -> Iterator[str]:
+    """Yields what was seen beside the time of steps, in every launch, that holds them back."""
+    seen = [found for record in row.ok if (found := read(record))]
+    if not seen:
+        return
+    on_cpu, ranks = row.ok[0].settings.get("device") == "cpu", len(seen[0].ranks_own_s)
+    lines = [sum(each.lines.values()) for each in seen]
+    most = sum((Counter(each.lines) for each in seen), Counter[str]()).most_common(1)
+    if min(each.waits for each in seen) > SHARE_LEAST and on_cpu and not ranks:
+        waits = median(each.waits for each in seen)
+        yield f"it waits for {waits:.0%} of a step with nothing to compute: it sleeps, or files, a network, locks"
+    if min(lines) > SHARE_LEAST / 2 and median(lines) > SHARE_LEAST:
+        yield f"your own code takes {median(lines):.0%} of a step, most of it at {clean(most[0][0], 80)}"
+    yield from _say_slowest([each.ranks_own_s for each in seen], median(each.phases[TRAIN].step_s for each in row.ok))
+    if (grows := min(each.grows_bytes_per_s for each in seen)) > GROWS_LEAST:
+        yield f"memory grows by {grows / 2**20:.3g} MiB/s or more: something of each step is kept (graphs, lists)"
+    cores = number(within(row.ok[0].metrics, "host", "cores")) or 0.0
+    threads = seen[0].threads * (ranks or 1)
+    if on_cpu and 0 < threads <= cores / 2:
+        yield f"PyTorch computes on {threads} of {cores:g} cores: OMP_NUM_THREADS={cores:g}, no set_num_threads()"
+
+
+def _say_slowest(launches: Sequence[tuple[float, ...]], step_s: float) -> Iterator[str]:
+    """Yields the rank that is the slowest in all launches, if it is by a share of a step."""
+    slowest = {_slowest(each) for each in launches}
+    if len(slowest) != 1 or (rank := slowest.pop()) is None:
+        return
+    own_s = median(each[rank] for each in launches)
+    others_s = median(time for each in launches for at, time in enumerate(each) if at != rank)
+    if own_s - others_s > SHARE_LEAST * step_s:
+        beside = f"{1e3 * own_s:.3g} ms of a step beside its backward pass, {1e3 * others_s:.3g} in the others"
+        yield f"rank {rank} is slow: {beside}, which wait for it"
+
+
+def _slowest(times: Sequence[float]) -> int | None:
+    """The rank with the longest time, if it is decidedly longer than the next."""
+    first, second = [*sorted(times, reverse=True), 0.0, 0.0][:2]
+    return [*times].index(first) if first > RANK_TIMES * second > 0 else None

@@ -1,0 +1,214 @@
+"""Checkpoints of a training: what is read back goes on bit for bit, and a kill leaves the one before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from suite.plan.cell import Cell
+from suite.plan.measuring import Plan
+from suite.plan.settings.strategies import why_not_saved
+from suite.record.parts.checkpoints import SAVES, Checkpoints
+from suite.record.record import Record, RecordError
+from suite.worker.launch.checkpoints import PARTIAL, Saving, Shelf, newest, prove
+from tests import records
+from tests.frameworks import batches, each_framework, framework_of, module, narrow, needs_frameworks, switches_restored
+from tests.isolation import in_own_process
+
+pytestmark = pytest.mark.long
+
+WORKLOAD = "imdb_lstm"
+WAYS = ("checkpoint", "checkpoint_async")
+
+
+@contextmanager
+def training(framework: str) -> Iterator[tuple[Any, list[Any]]]:
+    """A training after a step, so that its optimizer has a state, and some batches."""
+    spec, cell = narrow(WORKLOAD), Cell(WORKLOAD, framework, batch=8, size="small")
+    source = batches(spec, 8)
+    with switches_restored(framework):
+        framework_of(framework).prepare(cell, "cpu", 0)
+        made = framework_of(framework).Training(
+            cell, spec, module(WORKLOAD, framework), spec.reference_weights(0), "cpu", dropout=True
+        )
+        held = [made.put(source[at]) for at in range(3)]
+        made.compile(held[0])
+        made.fence(made.step(held[0]))
+        yield made, held[1:]
+
+
+def saver_of(framework: str, made: Any, name: str) -> Any:
+    return import_module(f"suite.worker.frameworks.{framework}.checkpoint").Saver(made, name)
+
+
+def without_optimizer(framework: str, saver: Any, made: Any) -> Any:
+    """A planted fault: the same saver, which leaves out what the optimizer remembers."""
+    if framework == "tensorflow":
+        import tensorflow as tf
+
+        saver.checkpoint = tf.train.Checkpoint(model=saver.parts(made)["model"])
+    elif framework == "jax":
+        whole = saver.state
+        saver.state = lambda: {"weights": whole().weights, "key": whole().key}
+
+        class Held:
+            def restore(self, folder: Any, args: Any) -> Any:
+                found = checkpointer.restore(folder, args=args)
+                return whole()._replace(**found)
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(checkpointer, name)
+
+        checkpointer, saver.checkpointer = saver.checkpointer, Held()
+    else:
+        whole = saver.state
+        saver.state = lambda: {name: part for name, part in whole().items() if name != "optimizer"}
+    return saver
+
+
+@in_own_process
+def proved(framework: str, name: str, folder: str, planted: bool = False) -> dict[str, Any]:
+    with training(framework) as (made, held):
+        saver = saver_of(framework, made, name)
+        saver = without_optimizer(framework, saver, made) if planted else saver
+        saving = Saving(saver, Path(folder), Path(folder))
+        found = prove(made, saving, held)
+        times = [saving.save() for _ in range(2)]
+        left = sorted(path.name for path in Path(folder).iterdir())
+        saver.close()
+        return found | {"way": saver.way, "bytes": saving.bytes, "times": times, "left": left}
+
+
+def part_of(found: dict[str, Any]) -> Checkpoints:
+    save_s, disk_s = zip(*found["times"], strict=True)
+    others = {name: found[name] for name in ("way", "bytes", "arrays", "moved", "differing")}
+    losses = {name: tuple(found[name]) for name in ("losses", "again", "third")}
+    return Checkpoints(save_s=save_s, disk_s=disk_s, waited_s=(0.0,), **others, **losses)
+
+
+@needs_frameworks
+@each_framework
+@pytest.mark.parametrize("name", WAYS)
+def test_what_is_read_back_goes_on_bit_for_bit(framework: str, name: str, tmp_path: Path) -> None:
+    found = proved(framework, name, str(tmp_path))
+    assert found["again"] == found["losses"]
+    assert not found["differing"]
+    assert found["moved"] > len(narrow(WORKLOAD).tensors)  # the optimizer's too
+    assert found["left"] == ["3"]
+    assert part_of(found).fault == ""
+
+
+@needs_frameworks
+@each_framework
+def test_a_checkpoint_without_the_optimizer_is_noticed(framework: str, tmp_path: Path) -> None:
+    found = part_of(proved(framework, "checkpoint", str(tmp_path), planted=True))
+    assert any("optimizer" in name for name in found.differing)
+    assert found.fault
+    with pytest.raises(RecordError):
+        Record.from_json(saved(found).to_json())
+
+
+def saved(found: Checkpoints) -> Record:
+    made = records.record()
+    return replace(made, phases=made.phases | {"checkpoint": made.phases["compute"]}, checkpoints={"checkpoint": found})
+
+
+SOUND = Checkpoints("a way", 100, (0.1,) * SAVES, (0.2,) * SAVES, (0.0,), 10, 9, (2.0, 1.0), (2.0, 1.0))
+
+
+def test_a_record_has_what_was_saved_and_refuses_what_was_not_proved() -> None:
+    good = saved(SOUND)
+    assert Record.from_json(good.to_json()) == good
+    assert "checkpoints" not in records.record().to_json()
+    faults = (
+        replace(SOUND, differing=("optimizer/0/exp_avg",)), replace(SOUND, again=(2.0, 1.5)), replace(SOUND, moved=0),
+        replace(SOUND, losses=(), again=()),
+    )  # fmt: skip
+    for fault in (*faults, None):
+        other = replace(good, checkpoints={"checkpoint": fault} if fault else None)
+        with pytest.raises(RecordError):
+            Record.from_json(other.to_json())
+    assert replace(SOUND, again=(2.0, 1.5), third=(2.0, 1.25)).fault == ""  # it never computes twice the same
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from suite.worker.launch.checkpoints import Saving, Shelf
+from tests.worker.test_saving import saver_of, training
+framework, name, folder = sys.argv[1:]
+with training(framework) as (made, held):
+    saving = Saving(saver_of(framework, made, name), Path(folder), Path(folder))
+    saving.begin()
+    import numpy
+    numpy.savez(Path(folder).parent / "was.npz", **made.checkpoint())
+    saving.end()
+    made.fence(made.step(held[0]))
+    Shelf.commit = lambda self: os.kill(os.getpid(), signal.SIGKILL)
+    saving.begin()
+    if name != "checkpoint":
+        os.kill(os.getpid(), signal.SIGKILL)
+    saving.end()
+"""
+
+
+@in_own_process
+def read_back(framework: str, name: str, folder: str) -> dict[str, Any]:
+    with training(framework) as (made, held):
+        made.fence(made.step(held[1]))
+        saver = saver_of(framework, made, name)
+        whole = newest(Path(folder))
+        saver.restore(whole, whole)
+        saver.close()
+        return dict(made.checkpoint())
+
+
+@needs_frameworks
+@each_framework
+@pytest.mark.parametrize("name", WAYS)
+def test_a_kill_in_the_middle_of_a_save_leaves_the_one_before(framework: str, name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "saved"
+    command = [sys.executable, "-c", KILLED, framework, name, str(folder)]
+    ended = subprocess.run(command, env=os.environ, check=False, capture_output=True, text=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr[-2000:]
+    assert newest(folder) == folder / "1"
+    with np.load(tmp_path / "was.npz") as was:
+        found = read_back(framework, name, str(folder))
+        assert [each.tobytes() for each in found.values()] == [was[each].tobytes() for each in was.files]
+
+
+def test_a_shelf_names_what_is_whole_and_keeps_the_newest(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    assert newest(tmp_path) is None
+    for _ in range(2):
+        shelf.begun.mkdir()
+        shelf.commit()
+    shelf.begun.mkdir()
+    shelf.clear()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2", f"3{PARTIAL}"]
+    assert newest(tmp_path) == tmp_path / "2"
+
+
+def test_only_a_plan_that_asks_saves() -> None:
+    asked = Plan(phases=("train", "checkpoint"), chosen=True)
+    assert not Plan().saves
+    assert asked.saves
+    assert asked.with_parts == ("train", *WAYS, "unsaved")
+
+
+def test_several_devices_save_where_one_of_them_has_all() -> None:
+    ddp = Cell(WORKLOAD, "pytorch", devices=2, strategy="ddp")
+    assert why_not_saved(ddp) == ""
+    assert all(map(why_not_saved, (ddp.but(strategy="fsdp"), Cell(WORKLOAD, "jax", devices=2, strategy="jit"))))
+    assert why_not_saved(Cell(WORKLOAD, "jax", interface="nnx"))
