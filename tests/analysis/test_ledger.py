@@ -175,6 +175,22 @@ def test_short_bursts_may_wait_for_a_core() -> None:
     assert problems(filling(0.93, 20.0)) == ["windows of input fill 93% of the time in which they were taken"]
 
 
+@pytest.mark.parametrize(("own_s", "seen_s"), [(0.992, 1.222), (0.855, 0.656)])
+def test_a_parent_may_read_late_beside_other_programs(own_s: float, seen_s: float) -> None:
+    """As in two launches of ResNet-18 on two cores, beside programs that kept a dozen busy; two seconds are a fault."""
+
+    def taking(seconds: float, *flags: str) -> Record:
+        phase = Phase((Window(1, seconds),), spans=((0.0, seconds),))
+        return replace(
+            records.record(), phases={"input": phase}, flags=flags, ledger=Ledger(1, 1, {}, {"input": (seen_s,)})
+        )
+
+    assert problems(taking(own_s, "contaminated")) == []
+    for fault in (taking(own_s), taking(own_s + 2, "contaminated")):
+        (problem,) = problems(fault)
+        assert "passed outside" in problem
+
+
 def test_the_ledger_is_a_part_of_a_record() -> None:
     record = launched()
     assert record.ledger

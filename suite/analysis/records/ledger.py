@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from suite.analysis.records import accounts, steps
 from suite.analysis.records.accounts import LATE, LATE_S, Bound
 from suite.analysis.records.machines import Machines
-from suite.analysis.records.steps import positive
+from suite.analysis.records.steps import LATE_BUSY_S, positive
 from suite.record.disturbance import CONTAMINATED
 from suite.record.once import once
 from suite.record.record import Record
@@ -58,7 +58,10 @@ CHECKS = (
         "windows against the time in which they were taken", " to ".join(map(str, steps.FILL)), steps.check_bursts,
         trained=False,
     ),
-    Check("the same against the clock of the parent process", f"{100 * LATE:g} % and {LATE_S:g} s a burst"),
+    Check(
+        "the same against the clock of the parent process",
+        f"{100 * LATE:g} % and {LATE_S:g} s a burst, {LATE_BUSY_S:g} s in a `contaminated` launch",
+    ),
     Check(
         "batches that the loader delivered, and the optimizer's own count, against steps",
         "exactly; in fp16 less those that overflow", steps.check_counts, trained=False,
