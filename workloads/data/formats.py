@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,6 +59,12 @@ class Container:
     def missing(self) -> str:
         """What must be installed to read it; empty if all is there."""
         return "" if find_spec(self.package) else self.distribution
+
+    @property
+    def reader(self) -> str:
+        """What reads it, with its version."""
+        imported = getattr(sys.modules.get(self.package), "__version__", "")  # a build may have another distribution
+        return f"{self.distribution} {imported or version(self.distribution)}"
 
 
 def encode(sample: Array) -> bytes:
@@ -112,8 +119,10 @@ class Stored(Split):
     @property
     def description(self) -> dict[str, Any]:
         """What a record says of it."""
-        reader = f"{self.container.distribution} {version(self.container.distribution)}"
-        return {"container": self.container.name, "reader": reader, "digest": _read_meta(self.folder)["digest"]}
+        return {
+            "container": self.container.name, "reader": self.container.reader,
+            "digest": _read_meta(self.folder)["digest"],
+        }  # fmt: skip
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _stored_again, (Split(self.inputs, self.labels), self.folder, self.container)

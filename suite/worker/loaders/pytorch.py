@@ -178,11 +178,13 @@ def _open_shards(folder: Path, samples: int) -> Reader:
 
 
 def _stream(folder: Path) -> Iterator[Sample]:
-    import webdataset
+    from webdataset import tariterators
 
-    places = sorted(str(path) for path in folder.glob("*.tar"))
-    for sample in webdataset.tarfile_to_samples()(webdataset.SimpleShardList(places)):
-        yield next(sample[suffix] for suffix in ("png", "bin") if suffix in sample), int(sample["cls"])
+    for place in sorted(folder.glob("*.tar")):
+        with place.open("rb") as stream:
+            files = tariterators.tar_file_expander([{"url": str(place), "stream": stream}])
+            for sample in tariterators.group_by_keys(files):
+                yield next(sample[suffix] for suffix in ("png", "bin") if suffix in sample), int(sample["cls"])
 
 
 SHARDS = Container("tar", "webdataset", "webdataset", _write_shards, _open_shards)
