@@ -55,7 +55,8 @@ def unknown_option(arguments: Sequence[str], strange: Iterable[str], names: Iter
         words += f" {ALSO_CALLED[_plain(value)]}" if _plain(value) in ALSO_CALLED and " " not in words else ""
         flag = words.partition(" ")[0]
         home = f"{PROGRAM} {HOMES.get(flag, 'run')}"
-        is_own = prog == home or (flag in known and not (flag in HOMES and prog == f"{PROGRAM} run"))
+        elsewhere = option in OPTIONS and flag in HOMES and prog == f"{PROGRAM} run"
+        is_own = prog == home or (flag in known and not elsewhere)
         meant = f"did you mean {words}?" if is_own else f"use `{home} {words}`"
         return f"unknown option {option}; {meant}"
     return ""

@@ -217,10 +217,7 @@ class Run:
             self._cluster.prepare(workloads)
         elif self._machine:
             settings.check_interpreters(cells, self.settings.device, self.say)
-            for workload in workloads:
-                self._machine.folder(workload)
-            for cell in cells:
-                self._machine.store(cell)
+            self._machine.gather(workloads, cells)
         if remaining and self.repeats:
             self._warm_up([cell for cell, _ in remaining], costs)
         if remaining:

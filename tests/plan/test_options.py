@@ -32,7 +32,7 @@ REFUSED = [
     (["suite", "--batch=32,many"], "--batch is 'many'; write a number of samples, or auto"),
     (["suite", "--precision=fp32,,bf16"], "--precision is 'fp32,,bf16'; write values with commas between them"),
     (["suite", "--precison=bf16"], "unknown option --precison; did you mean --precision?"),
-    (["suite", "--wombat"], "unrecognized arguments: --wombat"),  # what is near to none is left to pytest
+    (["suite", "--zebra"], "unrecognized arguments: --zebra"),  # what is near to none is left to pytest
 ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -108,6 +108,13 @@ class Machine:
             else:
                 self._data[name] = prepare(name, self.source, self.directory, say=self.say)
         return self._data[name]
+
+    def gather(self, workloads: Iterable[str], cells: Iterable[Cell]) -> None:
+        """Fetch or make, and verify, what these read. Raises `DataError`."""
+        for workload in workloads:
+            self.folder(workload)
+        for cell in cells:
+            self.store(cell)
 
     def store(self, cell: Cell) -> None:
         """Make or verify the store of a cell's samples, the first time. Raises `DataError`."""
