@@ -47,7 +47,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
     A session that measures needs no random order, nor the NumPy that pytest-randomly imports before options are read.
     """
-    words = [str(word) for word in pluginmanager.get_plugin("pytestconfig").invocation_params.args]
+    config = pluginmanager.get_plugin("pytestconfig")
+    words = [str(word) for word in config.invocation_params.args] if config else []
     if {"suite", str(SUITE)} & {*words} and "randomly" not in " ".join(words):
         pluginmanager.set_blocked(RANDOMLY)
     if not __debug__:

@@ -19,7 +19,7 @@ from suite.session.launches.launch import LaunchError
 
 @pytest.mark.parametrize(("words", "said"), [
     (["plian"], "training-suite checks: unknown check 'plian'; did you mean 'plain'? "),
-    (["plain", "--batch", "32,x"], "training-suite checks plain: argument --batch: invalid batches value: '32,x'"),
+    (["plain", "--batch", "32,x"], "training-suite checks plain: argument --batch: '32,x' does not fit N[,N]"),
 ])  # fmt: skip
 def test_what_is_mistyped_is_refused_in_one_line(
     words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
