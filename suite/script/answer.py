@@ -33,6 +33,9 @@ ADVICE = {
 ARITHMETIC_WORDS = "it may change the arithmetic, so compare the losses"
 
 
+#: Of a share of loading that lies above this, with no verdict on the loader alone.
+LOADING_LEAST = 0.05
+LOADING = "loading holds it back; whether the loader alone is as fast as the steps is not decided: try workers"
 #: Shares of a step, times of a rank and bytes per second from which a cause is named.
 SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.10, 1.3, 2**20
 
@@ -42,8 +45,7 @@ def answers(path: Path, variants: Mapping[str, Variant]) -> Iterator[str]:
     for each in groups_of(path):
         for row in each.rows:
             causes, limits = [*_causes(row)], [*_limits(row, each)]
-            is_of_loading = bottleneck(row, each).kind in ("input-bound", "poor overlap")
-            yield from [*limits, *causes] if is_of_loading else [*causes, *limits]
+            yield from [*limits, *causes] if _is_loading(row, each) else [*causes, *limits]
         yield from _gains(each, variants)
         seen = {row.cell.variant or "as it is": found.detail.partition("; ")[2] for row, found in _identities(each)}
         yield from (f"{name}: {words}" for name, words in seen.items() if words)
@@ -56,15 +58,21 @@ def groups_of(path: Path) -> list[Group]:
     return group(load([path]).launches, by="variant")
 
 
+def _is_loading(row: Row, of: Group) -> bool:
+    """Whether loading decidedly holds it back, be the loader too slow or not ahead of the steps."""
+    loading = bottleneck(row, of).loading
+    return bool(loading and (loading.low or 0.0) > LOADING_LEAST)
+
+
 def _limits(row: Row, of: Group) -> Iterator[str]:
     found = bottleneck(row, of)
     name = f"{row.cell.variant}: " if row.cell.variant else ""
     if found.kind:
+        holds = found.kind == "undecided" and _is_loading(row, of)
+        advice = LOADING if holds else ADVICE.get(found.kind, "")
         workers = {watched.get("workers") for watched in _watched(row)}
-        none = (
-            "; its DataLoader has no workers: num_workers=0" if found.kind == "input-bound" and workers == {0} else ""
-        )
-        yield f"{name}{found}: {ADVICE.get(found.kind, '')}{none}".rstrip(": ")
+        none = "; its DataLoader has no workers: num_workers=0" if workers == {0} and _is_loading(row, of) else ""
+        yield f"{name}{found}: {advice}{none}".rstrip(": ")
     elif row.ok:
         yield f"{name}what loading costs was not seen: it is where a DataLoader or watch(loader) gives the batches"
     if pauses := max((number(record.settings.get("pauses")) or 0 for record in row.ok), default=0):
