@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from suite.analysis.bottlenecks.bottleneck import bottleneck
-from suite.analysis.bottlenecks.watched import advise, find_causes
+from suite.analysis.bottlenecks.watched import advise, find_causes, is_loading
 from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.records.load import load
 from suite.analysis.rows.conditions import ARITHMETIC
@@ -16,8 +16,6 @@ from suite.analysis.statistics.inference import INCONCLUSIVE, Estimate
 from suite.analysis.statistics.multiple_testing import ratios
 from suite.script.variants import Variant
 
-#: The limits that are told before other causes.
-OF_LOADING = ("input-bound", "poor overlap")
 #: Of a variant with such a variable.
 ARITHMETIC_WORDS = "it may change the arithmetic, so compare the losses"
 
@@ -42,14 +40,14 @@ def groups_of(path: Path) -> list[Group]:
 
 def _limits(row: Row, of: Group) -> Iterator[str]:
     found, causes = bottleneck(row, of), [*find_causes(row)]
-    yield from causes if found.kind not in OF_LOADING else ()
+    yield from () if is_loading(found.loading) else causes
     if found.kind:
-        yield f"{found}: {'; '.join(advise(row, found.kind))}".rstrip(": ")
+        yield f"{found}: {'; '.join(advise(row, found.kind, found.loading))}".rstrip(": ")
     elif row.ok:
         yield "what loading costs was not seen: it is where a DataLoader or watch(loader) gives the batches"
     if pauses := max((number(record.settings.get("pauses")) or 0 for record in row.ok), default=0):
         yield f"pauses (evaluations, checkpoints, new epochs) are no part of it: {pauses:g} in a launch"
-    yield from causes if found.kind in OF_LOADING else ()
+    yield from causes if is_loading(found.loading) else ()
 
 
 def find_faster(path: Path) -> list[tuple[Row, Estimate]]:

@@ -158,7 +158,7 @@ def _percent(share: Estimate) -> str:
 def advice(row: Row, group: Group, limit: Bottleneck, margin: float = MARGIN) -> list[str]:
     """What helps against the bottleneck, best first, with its gain in this run; then what the run did not try."""
     if row.cell.is_of_script:  # whose settings are its own
-        return advise(row, limit.kind)
+        return advise(row, limit.kind, limit.loading)
     gains: list[tuple[float, str]] = []
     untried: list[str] = []
     used = share_of_memory(row)

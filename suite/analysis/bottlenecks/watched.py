@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from suite.analysis.rows.groups import Row
+from suite.analysis.statistics.inference import Estimate
 from suite.catalog.metrics import number, within
 from suite.catalog.phases import TRAIN
 from suite.plan.schema import SchemaError, decode
@@ -16,6 +17,9 @@ from suite.record.text import clean
 
 #: Shares of a step, times of a rank and bytes per second from which a cause is named.
 SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.10, 1.3, 2**20
+#: A share of loading whose interval lies above this holds the steps back, be the loader too slow or not ahead of them.
+LOADING_LEAST = 0.05
+LOADING = "loading holds it back; whether the loader alone is as fast as the steps is not decided: try workers"
 
 #: What to try by the kind of limit, in the terms of a script.
 ADVICE = {
@@ -50,11 +54,18 @@ def read(record: Record) -> Watched | None:
         return None
 
 
-def advise(row: Row, kind: str) -> list[str]:
-    """What to try against a limit of this kind."""
+def is_loading(loading: Estimate | None) -> bool:
+    """Whether this share of loading decidedly holds the steps back."""
+    return bool(loading and (loading.low or 0.0) > LOADING_LEAST)
+
+
+def advise(row: Row, kind: str, loading: Estimate | None) -> list[str]:
+    """What to try against a limit of this kind, with this share of loading."""
     seen = [found for record in row.ok if (found := read(record))]
-    none = kind == "input-bound" and {each.workers for each in seen} == {0}
-    return [*([ADVICE[kind]] if kind in ADVICE else []), *([NO_WORKERS] if none else [])]
+    held = is_loading(loading)
+    advice = LOADING if held and kind == "undecided" else ADVICE.get(kind, "")
+    none = held and {each.workers for each in seen} == {0}
+    return [*filter(None, [advice]), *([NO_WORKERS] if none else [])]
 
 
 def find_causes(row: Row) -> Iterator[str]:
