@@ -41,20 +41,20 @@ failed keeps its row, with its outcome.
 EXAMPLES = """\
 examples:
   training-suite compare                             the run saved last
-  training-suite compare 0003                        a run by its number or name: smoke, 0003_smoke
-  training-suite compare 0003 --verbose              all columns, with their legend and all notes
-  training-suite compare 0003 --why                  where the time goes, one framework against another
-  training-suite compare 0003 0005                   two runs of a machine: the second relative to the first
+  training-suite compare 0032                        a run by its number or name: cpu, 0032_cpu
+  training-suite compare 0032 --verbose              all columns, with their legend and all notes
+  training-suite compare 0032 --why                  where the time goes, one framework against another
+  training-suite compare 0011 0023                   two runs of a machine: the second relative to the first
   training-suite compare runs/journals/x.jsonl       what an interrupted run has measured
   training-suite compare --by precision              what a precision gains within each framework
   training-suite compare --by batch --baseline 128   the same for batch sizes, as ratios to batch 128
   training-suite compare --by devices                what further devices gain, with efficiency and communication
   training-suite compare A.json B.json --across-machines   two machines: ratios of the same cell, relative to A's
-  training-suite compare 0003 --publish results/     a report in its own folder, and an index over all of them
-  training-suite compare 0003 --format json          everything in the tables, for other programs
-  training-suite compare 0003 --format html > a.html     the report as one file
-  training-suite compare 0003 --output figures/ --extra svg    the plots of a published run for a paper
-  training-suite compare 0003 0005 --fail-if slower=5%   for CI: exit status 1 if a cell became significantly slower
+  training-suite compare 0032 --publish results/     a report in its own folder, and an index over all of them
+  training-suite compare 0032 --format json          everything in the tables, for other programs
+  training-suite compare 0032 --format html > a.html     the report as one file
+  training-suite compare 0032 --output figures/ --extra svg    the plots of a published run for a paper
+  training-suite compare 0011 0023 --fail-if slower=5%   for CI: exit status 1 if a cell became significantly slower
   training-suite compare --baseline jax --format markdown > ratios.md
 
 exit status: 0; 1 if a cell became slower (--fail-if); 2 for wrong usage, unusable input, or output that cannot be

@@ -23,13 +23,13 @@ adds only what is missing. To send launches while they are measured: training-su
 
 EPILOG = """\
 examples:
-  training-suite export mlflow 0003                       to $MLFLOW_TRACKING_URI, or http://127.0.0.1:5000
-  training-suite export mlflow 0003 0005 --to http://tracker.example:5000
+  training-suite export mlflow 0032                       to $MLFLOW_TRACKING_URI, or http://127.0.0.1:5000
+  training-suite export mlflow 0011 0023 --to http://tracker.example:5000
   training-suite export mlflow runs/journals/x.jsonl      what an interrupted run has measured
-  training-suite export mlflow 0003 --report runs/0003_smoke    with the report that compare wrote
-  training-suite export tensorboard 0003                  then: tensorboard --logdir results/tensorboard
-  training-suite export wandb 0003                        offline; then: wandb sync results/wandb/offline-run-*
-  training-suite export prometheus 0003                   for a textfile collector, and for promtool's backfill
+  training-suite export mlflow 0032 --report runs/0032_cpu    with the report that compare wrote
+  training-suite export tensorboard 0032                  then: tensorboard --logdir results/tensorboard
+  training-suite export wandb 0032                        offline; then: wandb sync results/wandb/offline-run-*
+  training-suite export prometheus 0032                   for a textfile collector, and for promtool's backfill
 
 `training-suite export TARGET --help` explains a target.
 

@@ -20,7 +20,7 @@ EPILOG = """\
 examples:
   training-suite list                     all saved runs, the last saved last
   training-suite list runs/journals       what these files hold
-  training-suite compare 0003             compare one of them
+  training-suite compare 0032             compare one of them
 
 exit status: 0; 1 if a file cannot be read; 2 for wrong usage or where there is no run; 130 if interrupted
 """

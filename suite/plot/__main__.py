@@ -13,9 +13,9 @@ from suite.plan.command.common import command, option
 
 EPILOG = """\
 examples:
-  training-suite plot 0003                                   which plots there are of this run
-  training-suite plot 0003 throughput                        throughput.png here
-  training-suite plot 0003 throughput --output figure.pdf    as PDF or SVG, for a paper
+  training-suite plot 0032                                   which plots there are of this run
+  training-suite plot 0032 throughput                        throughput.png here
+  training-suite plot 0032 throughput --output figure.pdf    as PDF or SVG, for a paper
 
 Of several workloads each has a file of its own, with its name at the end. `training-suite compare RUN --output DIR`
 draws all plots.

@@ -66,7 +66,7 @@ def test_the_three_phases_tell_what_held_training_back(
 @pytest.mark.parametrize(
     ("shares", "words"),
     [
-        ([0.88], "undecided (one launch)"),
+        ([0.88], "undecided (one launch, in which loading took 12% of a step)"),
         # Two launches in which the machine drifted between the phases, and four later ones of the same cell.
         ([0.86, 0.90], "undecided (loading costs 12 %, 0 to 34 %)"),
         ([0.86, 0.90, 1.01, 1.00, 1.01, 1.02], "undecided (loading costs 4 %, 0 to 11 %)"),
@@ -267,7 +267,7 @@ def test_gaps_back_or_refute_a_compute_bound_row(idle: float, words: str) -> Non
 
 
 def test_one_launch_is_told_too() -> None:
-    assert "one launch; by the profile: " in limit_of(launches(32, 0.1, 0.5, n=1)).detail
+    assert "; by the profile: " in limit_of(launches(32, 0.1, 0.5, n=1)).detail
 
 
 def test_the_share_is_that_of_the_timed_step_not_of_the_longer_profiled_one() -> None:

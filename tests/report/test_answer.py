@@ -125,3 +125,15 @@ def test_a_framework_with_too_few_launches_beside_others_with_enough_is_not_beat
     assert "PyTorch is fastest of those tested: " in found.sentences[0]
     assert "not tested)" in found.sentences[0]
     assert "(partly tested)" in found.cards[0].verdict
+
+
+def test_along_a_setting_of_a_training_to_its_end_what_the_setting_changes_comes_first() -> None:
+    found = answered(list(load([next(path for path in RUNS.values() if "0009" in path.stem)]).launches), "precision")
+    assert "bf16 instead of fp32" in found.lines[0]
+    assert "PyTorch 1.97x" in found.lines[0]
+
+
+def test_a_framework_that_has_no_launch_of_a_workload_is_named_beside_its_winner() -> None:
+    lstm = steps({"pytorch": 1.0, "tensorflow": 2.0}, workload="imdb_lstm")
+    told = [line.partition("; ")[2] for line in of([*steps({"pytorch": 1.0, "jax": 2.0}), *lstm]).lines]
+    assert told == ["TensorFlow has no result (not launched)", "JAX has no result (not launched)"]

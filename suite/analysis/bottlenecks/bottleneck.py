@@ -102,8 +102,10 @@ def bottleneck(row: Row, group: Group) -> Bottleneck:
         return Bottleneck()
     share = statistics.interval(compute)
     if share is None:
-        words = "; ".join(filter(None, ("one launch", _waiting(row, UNDECIDED))))
-        return Bottleneck(UNDECIDED, Estimate(max(0.0, 1 - compute[0]), blocks=1), words)
+        single = max(0.0, 1 - compute[0])
+        told = f"one launch, in which loading took {single:.0%} of a step"
+        words = "; ".join(filter(None, (told, _waiting(row, UNDECIDED))))
+        return Bottleneck(UNDECIDED, Estimate(single, blocks=1), words)
     loading = Estimate(max(0.0, 1 - share.value), 1 - share.high, 1 - share.low, share.blocks)
     exchange = communication(row)
     kind, detail = _kind(row, group, share, exchange)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +83,8 @@ class _Told:
 
 def answer(tables: Sequence[Table], learned: Sequence[AccuracyComparison] = ()) -> Answer:
     """Returns the answer of a comparison, from its tables of timed cells and of cells that train to their end."""
-    made = [*map(_timed, tables), *map(_trained, learned)]
+    measured = {row.cell.framework for each in tables for row in each.group.rows}
+    made = [*(_timed(each, measured) for each in tables), *map(_trained, learned)]
     gains = [(workload(each.group), gain) for each in tables if _is_of_frameworks(each) for gain in each.findings.gains]
     sentences = [
         *(line for each in made for line in each.sentences),
@@ -114,7 +115,7 @@ def _is_of_frameworks(table: Table) -> bool:
     return table.group.by == "framework"
 
 
-def _timed(table: Table) -> _Told:
+def _timed(table: Table, measured: Set[str]) -> _Told:
     group, each, where = table.group, table.findings, workload(table.group)
     flags, n = _count_flags(group)
     note = f" ({', '.join(f'{flag} {of}/{n}' for flag, of in flags)})" * bool(flags)
@@ -126,7 +127,7 @@ def _timed(table: Table) -> _Told:
     elif _is_of_frameworks(table):
         lines, sentences = _say_fastest(each.contests, where)
         lines = served.lines(table, where) or lines
-        absent, verdict = _say_absent(group), fastest.card(each.contests, fastest.CARD - len(note))
+        absent, verdict = _say_absent(group, measured), fastest.card(each.contests, fastest.CARD - len(note))
         lines[-1], sentences[-1] = lines[-1] + absent, sentences[-1] + absent
         further = [*changes.devices(where, table.scalings), *served.sentences(table, where)]
     elif group.by == "devices" and (sentences := changes.devices(where, table.scalings)):
@@ -180,9 +181,11 @@ def _say_untested(table: Table) -> str:
     return f"; not tested, with {max(shared)} undisturbed blocks of {least}" if shared and max(shared) < least else ""
 
 
-def _say_absent(group: Group) -> str:
+def _say_absent(group: Group, measured: Set[str]) -> str:
+    """Names the frameworks of the comparison that have no result here: they failed, or were not launched."""
     well = {row.cell.framework for row in group.rows if row.ok}
-    ended: dict[str, dict[str, None]] = {}
+    unlaunched = sorted(measured - {row.cell.framework for row in group.rows}) if well else []
+    ended: dict[str, dict[str, None]] = {name: {"not launched": None} for name in unlaunched}
     for row in group.rows:
         if well and row.cell.framework not in well:
             ended.setdefault(row.cell.framework, {})[row.outcome] = None
@@ -210,11 +213,12 @@ def _trained(table: AccuracyComparison) -> _Told:
     speeds[-1] += "".join(f"; {of} of {n} launches are flagged {flag}" for flag, of in flags)
     columns = zip(table.group.rows, table.rows, strict=True)
     same = {row.key for row, each in columns if each["fp32_verdict"] == "same"}
-    further = [*changes.training_time(where, each.gains, same), *speeds]
+    times = changes.training_time(where, each.gains, same)
+    along = [] if table.group.by == "framework" else times  # what a reader who names a setting asks for
     short = _accuracy_card(rows, table.baseline)
     contests = fastest.card(each.contests, fastest.CARD - len(short) - 2)
     card = _card(table.group, f"{short}; {contests}", short)
-    return _Told([f"{where}: {short}", *lines], [_say_accuracy(table, rows, where)], card, further)
+    return _Told([*along, f"{where}: {short}", *lines], [_say_accuracy(table, rows, where)], card, [*times, *speeds])
 
 
 def _say_accuracy(table: AccuracyComparison, rows: Sequence[dict[str, Any]], where: str) -> str:
