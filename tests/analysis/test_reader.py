@@ -89,7 +89,12 @@ def watched() -> Record:
     one.metrics["gpus"][0]["energy_j_per_sample"] = 0.5
     assert one.identity
     identity = replace(one.identity, recomputed=Recomputed(8, 3, 4, 0.0))
-    return replace(one, identity=identity, memory={"allocator_reserved_bytes": 12, "allocator_peak_bytes": 10})
+    machine = one.environment["machine"] | {"gpus": ["NVIDIA T4"]}
+    return replace(
+        one, identity=identity, memory={"allocator_reserved_bytes": 12, "allocator_peak_bytes": 10},
+        settings=one.settings | {"device": "cuda"}, environment=one.environment | {"machine": machine},
+        workload=one.workload | {"training_flops_per_sample": 10**7},
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl"])

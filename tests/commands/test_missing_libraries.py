@@ -25,6 +25,7 @@ CORE = ("msgspec", "numpy", "numpy.libs", "psutil")
 PYTEST = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py.py")
 #: Commands that do something useful in an installation without extras; those of the others are to say what they lack.
 CORE_IS_ENOUGH = (
+    "suite.data",
     "suite.doctor",
     "suite.export",
     "suite.list",

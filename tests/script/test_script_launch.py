@@ -13,12 +13,12 @@ from typing import Any
 import psutil
 import pytest
 
+from suite.analysis.bottlenecks.watched import SHARE_LEAST
 from suite.monitor.sampler import Monitor
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import Record
-from suite.script import answer
 from suite.script.launch import ScriptLaunch, Watching
 from suite.script.variants import Variant
 from suite.session.launches import logs
@@ -212,7 +212,7 @@ def test_sleep_in_each_step_is_waiting_at_its_line(tmp_path: Path) -> None:
 
 
 def test_steps_that_compute_do_not_wait(tmp_path: Path) -> None:
-    assert watched(tmp_path, "    sum(range(200_000))\n")["waits"] < answer.SHARE_LEAST
+    assert watched(tmp_path, "    sum(range(200_000))\n")["waits"] < SHARE_LEAST
 
 
 def test_memory_that_grows_with_each_step_is_seen(tmp_path: Path) -> None:

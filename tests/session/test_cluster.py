@@ -127,7 +127,7 @@ def test_what_on_takes() -> None:
     for text in ("local", "ray", "ray://host:10001", "slurm"):
         assert engine_of(text).name == text.partition(":")[0]
     for text in ("nomad", "ray:/x", "ray://host"):
-        with pytest.raises(argparse.ArgumentTypeError, match="there are: local, ray"):
+        with pytest.raises(argparse.ArgumentTypeError, match=r"(?i)there are: local, ray"):
             engine_of(text)
 
 
