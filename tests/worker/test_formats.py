@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from importlib import import_module
@@ -17,6 +18,7 @@ import pytest
 from suite.plan.cell import Cell, Loader
 from suite.worker.evidence.collector import Evidence
 from suite.worker.frameworks import UnsupportedError
+from suite.worker.launch import pages
 from suite.worker.loaders import CountingLoader, container_of, start, storing
 from tests.frameworks import batches, each_framework, needs_frameworks, training
 from workloads.data import cache as caches
@@ -157,6 +159,41 @@ def test_a_missing_shard_ends_a_launch(framework, workload, data):
     claim(folder)
     with pytest.raises((DataError, ValueError, RuntimeError), match="samples"):
         deliver(cell_of(workload, framework, format="shards"), data, 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="this system drops no pages")
+def test_pages_are_dropped_and_their_share_is_read(tmp_path):
+    file = tmp_path / "samples"
+    file.write_bytes(os.urandom(2**20))
+    assert file.read_bytes()
+    assert pages.resident([file]) == 1
+    assert pages.drop([file]) == 0
+    assert file.read_bytes()
+    assert pages.resident([file]) == 1
+    mapped = np.memmap(file, np.uint8, "r")
+    assert mapped.sum()
+    assert pages.drop([file]) == 0, "pages that this process maps"
+
+
+@needs_frameworks
+@pytest.mark.long
+@each_framework
+@pytest.mark.parametrize("workload", ["imdb_lstm"])
+@pytest.mark.parametrize("form", ["files", "shards"])
+def test_a_loader_s_files_are_dropped_while_it_runs(framework, workload, form, data):
+    stored(framework, form, data)
+    cell = cell_of(workload, framework, format=form, pages="cold", loader=Loader("naive"))
+    loaders = import_module(f"suite.worker.loaders.{framework}")
+    with (
+        training(workload, framework, "fp32") as running,
+        closing(loaders.batches(cell, reference(workload, data), "cpu", running.put)) as loader,
+    ):
+        next(loader)
+        assert pages.resident(loader.files) > 0
+        assert pages.drop_for(loader, "steady") <= pages.RESIDENT_MOST
+        for _ in range(20):
+            next(loader)
+        assert pages.resident(loader.files) > 0, "read again"
 
 
 @needs_frameworks("pytorch")

@@ -18,7 +18,7 @@ from suite.worker.frameworks import UnsupportedError
 from suite.worker.frameworks.tensorflow.device import integers, place, place_array, synchronise
 from suite.worker.loaders import Dali, Delivery, describe, refuse, refuse_own, start, tuned_workers
 from workloads.data.augment import PAD, Batches
-from workloads.data.dataset import Array
+from workloads.data.dataset import Array, DataError
 from workloads.data.formats import FILES, Container, Sample, Stored, is_image, list_labelled, shards
 
 BATCHES_AHEAD = 2  # batches that a tuned loader keeps on a GPU
@@ -132,7 +132,7 @@ KINDS = {"tuned": Tuned, "workers": Tuned, "naive": Naive, "resident": Resident,
 
 
 def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
-    return start(KINDS, cell, source, device, put, shards=SHARDS, in_memory=("memmap", "shards"))
+    return start(KINDS, cell, source, device, put, shards=SHARDS, in_memory=("memmap",))
 
 
 def _refuse(cell: Cell) -> None:
@@ -208,8 +208,8 @@ def _decoded(source: Batches, split: Stored, device: str, parallel: int | None) 
     def batch(inputs: tf.Tensor, labels: tf.Tensor, *draws: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return form(inputs, *draws), labels
 
-    decoded = samples.map(decode, num_parallel_calls=parallel, deterministic=True)
-    return decoded.batch(source.batch, drop_remainder=True).map(batch, num_parallel_calls=parallel, deterministic=True)
+    threads = {"num_parallel_calls": parallel, "deterministic": True} if parallel else {}
+    return samples.map(decode, **threads).batch(source.batch, drop_remainder=True).map(batch, **threads)
 
 
 Read = Callable[..., tuple[tf.Tensor, tf.Tensor, tuple[tf.Tensor, ...]]]
@@ -225,22 +225,32 @@ def _files(source: Batches, split: Stored) -> tuple[Read, tf.data.Dataset]:
 
 
 def _records(source: Batches, split: Stored) -> tuple[Read, tf.data.Dataset]:
-    """A TFRecord has no index: all records of an epoch are read before it, while the one before it is trained on."""
-    features = {name: tf.io.FixedLenFeature([], kind) for name, kind in (("input", tf.string), ("label", tf.int64))}
-    places = sorted(str(path) for path in split.folder.glob("*.tfrecord"))
-    whole = tf.data.TFRecordDataset(places).batch(2 * len(split)).repeat().prefetch(1)
+    """A TFRecord has no index: its records go, still encoded, through a shuffle buffer as large as the split.
 
-    def epoch(number: tf.Tensor, records: tf.Tensor) -> tf.data.Dataset:
-        tf.debugging.assert_equal(tf.size(records), len(split), f"{split.folder} has another number of samples")
-        types = (tf.int64, tf.int32, tf.int32, tf.bool)
-        order, *draws = tf.numpy_function(lambda epoch: _epoch_plan(source, int(epoch)), [number], types)
-        return tf.data.Dataset.from_tensor_slices((tf.gather(records, order), *draws))
+    For each sample that leaves the buffer one is read from the shards, so that nothing is read further ahead than the
+    data set prefetches.
+    """
+    features = {name: tf.io.FixedLenFeature([], kind) for name, kind in (("input", tf.string), ("label", tf.int64))}
+    records = tf.data.TFRecordDataset(sorted(str(path) for path in split.folder.glob("*.tfrecord")))
+    buffer = np.array(next(records.batch(2 * len(split)).as_numpy_iterator(), ()), object)
+    if len(buffer) != len(split):
+        raise DataError(f"{split.folder} has {len(buffer):,} samples, not {len(split):,}; move it away")
+
+    def exchange(places: Array, contents: Array, chosen: Array) -> Array:
+        buffer[places] = contents
+        return buffer[chosen]
+
+    def shuffle(plan: tuple[tf.Tensor, ...], streamed: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
+        chosen, *draws = plan
+        left = tf.numpy_function(exchange, [*streamed, chosen], tf.string)
+        return tf.ensure_shape(left, (source.batch,)), *draws
 
     def read(record: tf.Tensor, *draws: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tuple[tf.Tensor, ...]]:
         parsed = tf.io.parse_single_example(record, features)
         return parsed["input"], parsed["label"], draws
 
-    return read, tf.data.Dataset.zip((tf.data.Dataset.counter(), whole)).flat_map(epoch)
+    streamed = records.enumerate().repeat().batch(source.batch)
+    return read, tf.data.Dataset.zip((_epochs(source), streamed)).map(shuffle).unbatch()
 
 
 def _write_shards(folder: Path, samples: Iterator[Sample], suffix: str) -> None:
