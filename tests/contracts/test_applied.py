@@ -100,6 +100,7 @@ READ = [
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # Inductor calls it
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX's, where another test has imported it
 @pytest.mark.parametrize(("framework", "name"), READ)
 def test_what_is_read_is_what_ran_and_not_what_was_asked_for(framework: str, name: str) -> None:
     """Of the first workload and value that the framework takes: the one that ran is read, whatever is asked for."""

@@ -98,6 +98,7 @@ def container_of_cell(cell: Cell) -> formats.Container:
 
 
 @needs_frameworks("pytorch")
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX's, where another test has imported it
 @pytest.mark.parametrize("workload", ["cifar100_cnn"])
 @pytest.mark.parametrize("form", ["files", "shards"])
 def test_worker_processes_read_stores_of_their_own(workload, form, data):
