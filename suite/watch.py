@@ -185,6 +185,9 @@ class Observer:
 
     def tell_packages(self) -> None:
         """Tell which frameworks this process has imported: where nothing else is seen of it, they are known."""
+        if self._pid == os.getpid():  # it has told who it is, and goes on: what it imports late is only added
+            self._say(packages=_versions())
+            return
         self._connect()
         self._say(packages=_versions())
         if self._pipe:
@@ -192,7 +195,7 @@ class Observer:
         self._pipe = None
 
     def _start_window(self) -> None:
-        self._ran_s, self.backward_s = running_s(), 0.0
+        self._ran_s, self._cpu_s, self.backward_s = running_s(), time.process_time(), 0.0
         self.steps = self.samples = 0
         self._begin_s = self._last_s = time.perf_counter()
 
@@ -203,7 +206,8 @@ class Observer:
         window = [self.steps, self._begin_s, end_s, self.samples]
         self._say(
             window=window, phase=self.mode, pauses=pauses, rss=_memory("VmHWM"), held=_memory("RssAnon"),
-            device=_device(), ran=running_s() - self._ran_s, backward=self.backward_s,
+            device=_device(), backward=self.backward_s,
+            ran=max(running_s() - self._ran_s, time.process_time() - self._cpu_s),  # which has the threads that ended
             **(self.sampler.take() if self.sampler else {}),
         )  # fmt: skip
         self._obey()
@@ -258,8 +262,7 @@ def _backend() -> str:
 
 def _threads() -> int:
     """Threads that PyTorch computes with; 0 where it is not in use."""
-    torch = sys.modules.get("torch")
-    return int(torch.get_num_threads()) if torch and hasattr(torch, "get_num_threads") else 0
+    return int(getattr(sys.modules.get("torch"), "get_num_threads", int)())
 
 
 def _device() -> str:

@@ -11,7 +11,7 @@ from suite.analysis.rows.wording import percent
 from suite.plan.command.common import OLDER, SAVED, option
 from suite.plan.measuring import MARGIN
 
-_NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
+_NUMBER = re.compile(r"\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}")
 
 
 def _price(text: str) -> float:
@@ -24,7 +24,7 @@ def _price(text: str) -> float:
 def threshold(text: str) -> float:
     """``slower=5%``, or ``5%``, as 0.05."""
     number = _NUMBER.search(text)
-    percents = number[0] if number and 0 < float(number[0]) < 100 else "5"
+    percents = number[0] if number and 0 <= float(number[0]) < 100 else "5"
     if text not in (written := f"slower={percents}%", f"{percents}%"):
         raise argparse.ArgumentTypeError(f"{text!r} is no limit; write {written}")
     return float(percents) / 100

@@ -236,6 +236,7 @@ class Record:
             _require("train" in self.phases, "phases lack train, though the outcome is ok")
             finished = not self.cell.recipe or bool(self.course and self.course.finished)
             _require(finished, "course is not whole, though the outcome is ok")
+            _require({*(self.checkpoints or {})} <= {*self.phases}, "checkpoints has a phase that phases lack")
             _require(not (fault := find_fault(self.phases, self.checkpoints or {})), f"{fault}, and the outcome is ok")
 
 

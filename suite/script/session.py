@@ -198,7 +198,11 @@ class Session:
     def has_time(self, faster: Sequence[str]) -> bool:
         """Make the script as it is and all of these switches together the variants, if the budget has time for them."""
         by_name, budget_s = {each.name: each for each in self.variants}, self.options.budget - self.spent_s
-        self.variants = [self.variants[0], together([by_name[name] for name in faster])]
+        joined = together([by_name[name] for name in faster])
+        if joined.name in by_name:
+            self.terminal.say(f"not tested together: {', '.join(faster)}: they set the same otherwise")
+            return False
+        self.variants = [self.variants[0], joined]
         self.options.budget, least_s = budget_s, len(self.variants) * FIRST_LOOK * self.took_s
         if not self.options.launches and budget_s < least_s:
             words = f"takes {duration(least_s)} or more, and {duration(max(0.0, budget_s))} of the budget are left"

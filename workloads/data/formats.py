@@ -84,7 +84,7 @@ def decode(content: bytes, like: Array) -> Array:
         return np.frombuffer(content, like.dtype.newbyteorder("<")).reshape(like.shape)
     from PIL import Image
 
-    return np.asarray(Image.open(io.BytesIO(content)))
+    return np.asarray(Image.open(io.BytesIO(content), formats=["PNG"]))
 
 
 def is_image(sample: Array) -> bool:
@@ -143,9 +143,10 @@ def open_stored(data: DataSet, source: Path, container: Container) -> Stored:
     try:
         refuse_shared(folder, folder / META)
         meta = _read_meta(folder)
-    except (OSError, ValueError, LookupError) as error:
+        made_of = meta["source"], meta["samples"], bool(meta["digest"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise DataError(f"{folder} cannot be read: {error}; move it away, and it is made anew") from error
-    if (meta["source"], meta["samples"]) != (data.digest, len(data.train)):
+    if made_of != (data.digest, len(data.train), True):
         raise DataError(f"{folder} was made of other data; move it away, and it is made anew")
     return Stored(data.train.inputs, data.train.labels, folder, container)
 
@@ -182,12 +183,14 @@ def list_files(folder: Path) -> list[Path]:
 
 
 def _make(data: DataSet, folder: Path, container: Container) -> None:
-    """Write the store beside its place, over what a killed process has left there, and rename it."""
-    part = folder.with_name(f"{folder.name}.part")
+    """Write the store beside its place, over what a killed process has left of the same data, and rename it."""
+    part = folder.with_name(f"{folder.name}-{data.digest[:16]}.part")
     make_folder(part)
     container.write(part, _samples(data), "png" if is_image(data.train.inputs[0]) else "bin")
     meta = {"version": VERSION, "source": data.digest, "samples": len(data.train), "digest": digest(part)}
     (part / META).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
+    for path in part.rglob("*"):  # whatever the umask: what others can change is refused
+        path.chmod(0o755 if path.is_dir() else 0o644)
     os.sync()  # or a page could not be dropped from the page cache before the system has written it
     part.rename(folder)
 
@@ -215,9 +218,10 @@ def shards(samples: Iterable[Sample], folder: Path, suffix: str) -> Iterator[tup
 
 def list_labelled(folder: Path, samples: int) -> list[tuple[str, int]]:
     """The path and label of each sample of a store of files, by its index. Raises `DataError`."""
-    places = {int(path.stem): (str(path), int(path.parent.name)) for path in list_files(folder)}
-    if sorted(places) != [*range(samples)]:
-        raise DataError(f"{folder} has {len(places):,} samples, not {samples:,}; move it away, and it is made anew")
+    files = list_files(folder)
+    places = {int(path.stem): (str(path), int(path.parent.name)) for path in files}
+    if len(files) != samples or sorted(places) != [*range(samples)]:
+        raise DataError(f"{folder} has {len(files):,} samples, not {samples:,}; move it away, and it is made anew")
     return [places[index] for index in range(samples)]
 
 

@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Annotated
+
+from msgspec import Meta
 
 from suite.analysis.rows.groups import Row
 from suite.analysis.statistics.inference import Estimate
@@ -34,14 +37,17 @@ ADVICE = {
 NO_WORKERS = "its DataLoader has no workers: num_workers=0"
 
 
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
 @dataclass(frozen=True)
 class Watched:
     """What a launch's ``settings["watched"]`` holds: shares of a step, and seconds of each rank beside its backward."""
 
-    waits: float = 0.0
-    lines: dict[str, float] = field(default_factory=dict)
+    waits: Share = 0.0
+    lines: dict[str, Share] = field(default_factory=dict)
     grows_bytes_per_s: float = 0.0
-    ranks_own_s: tuple[float, ...] = ()
+    ranks_own_s: tuple[Annotated[float, Meta(ge=0, le=1e7)], ...] = ()
     threads: int = 0
     workers: int = -1  # of a DataLoader; -1 where none was seen
 
@@ -84,10 +90,12 @@ def find_causes(row: Row) -> Iterator[str]:
     yield from _say_slowest([each.ranks_own_s for each in seen], median(each.phases[TRAIN].step_s for each in row.ok))
     if (grows := min(each.grows_bytes_per_s for each in seen)) > GROWS_LEAST:
         yield f"memory grows by {grows / 2**20:.3g} MiB/s or more: something of each step is kept (graphs, lists)"
-    cores = number(within(row.ok[0].metrics, "host", "cores")) or 0.0
+    per_core = max(1.0, number(within(row.ok[0].environment, "machine", "threads_per_core")) or 1.0)
+    cores = (number(within(row.ok[0].metrics, "host", "cores")) or 0.0) // per_core
     threads = seen[0].threads * (ranks or 1)
     if on_cpu and 0 < threads <= cores / 2:
-        yield f"PyTorch computes on {threads} of {cores:g} cores: OMP_NUM_THREADS={cores:g}, no set_num_threads()"
+        each = int(cores // (ranks or 1)) or 1
+        yield f"PyTorch computes on {threads} of {cores:g} cores: OMP_NUM_THREADS={each}, no set_num_threads()"
 
 
 def _say_slowest(launches: Sequence[tuple[float, ...]], step_s: float) -> Iterator[str]:

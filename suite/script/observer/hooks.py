@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from suite.watch import OBSERVER, VERSIONS, WATCH, count_samples, serve
+from suite.watch import OBSERVER, VERSIONS, WATCH, _device, count_samples, serve
 
 #: Between two looks at where a script is, in seconds.
 LOOK_S = 0.02
@@ -39,22 +39,23 @@ class Sampler:
 
     def take(self) -> dict[str, Any]:
         """The looks since the last call, and the lines with the most."""
-        taken = {"looks": self.looks, "lines": dict(self.lines.most_common(5))}
+        looks, lines = self.looks, self.lines
         self.looks, self.lines = 0, Counter[str]()
-        return taken
+        return {"looks": looks, "lines": dict(Counter(dict(lines)).most_common(5))}  # a copy: the thread goes on
 
 
 def own_line(frame: FrameType | None) -> str:
     """The line of the reader's own that runs, as file:line; empty inside of a framework, and of a model's steps."""
     inner, at, place = frame, frame, ""
-    is_jax = "jax" in sys.modules and "torch" not in sys.modules
+    # A call of a line may wait for what the framework has in its queue.
+    is_queued = ("jax" in sys.modules and "torch" not in sys.modules) or _device() == "cuda"
     while frame:
         file = frame.f_code.co_filename
         if not place and (file in OURS or any(f"-packages/{name}/" in file for name in VERSIONS if name != "numpy")):
             return ""
         if not place and "/lib/python" not in file and not file.startswith("<"):
             at, place = frame, f"{file.rpartition('/')[2]}:{frame.f_lineno}"
-        is_computing = is_jax or file.endswith("/torch/nn/modules/module.py")
+        is_computing = is_queued or file.endswith("/torch/nn/modules/module.py")
         if place and is_computing and at and at is inner and not _is_python(at):
             return ""
         frame = frame.f_back

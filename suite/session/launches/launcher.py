@@ -70,6 +70,8 @@ class Launcher:
             job = replace(job, profile=True, traces=str(checkpoint.with_suffix("")))
 
         def start(job: Job) -> Record:
+            if job.plan.saves:  # those of this launch that was interrupted, or of a larger batch
+                shutil.rmtree(checkpoint, ignore_errors=True)
             due = job.cell not in self._proved or number % measuring.REPEAT == drawn_launch(cell, settings.seed)
             job = replace(job, full_evidence=due and job.plan != batch_finder.PLAN)  # tries are not kept
             record = self._start(job, counter, checkpoint.with_suffix(".log"))
@@ -77,10 +79,12 @@ class Launcher:
                 self.say(f"{counter} {cell.id}  batch {job.cell.batch}: {record.outcome.status}")
             return record
 
-        record = self._launch_fitting(job, start) if cell.batch == AUTO else start(job)
-        if job.plan.saves:
-            shutil.rmtree(checkpoint, ignore_errors=True)  # also that of a worker which was killed
-        elif record.outcome.ok:
+        try:
+            record = self._launch_fitting(job, start) if cell.batch == AUTO else start(job)
+        finally:
+            if job.plan.saves:
+                shutil.rmtree(checkpoint, ignore_errors=True)  # also that of a worker which was killed
+        if record.outcome.ok and not job.plan.saves:
             _remove(checkpoint)
         record = replace(record, environment=record.environment or {"machine": machine()})
         return self.add_run(record, position), self._searching_s

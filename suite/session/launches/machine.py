@@ -118,7 +118,7 @@ class Machine:
 
     def store(self, cell: Cell) -> None:
         """Make or verify the store of a cell's samples, the first time. Raises `DataError`."""
-        key = (cell.workload, cell.format, cell.framework if cell.format == "shards" else "")
+        key = (cell.workload, cell.format, cell.framework)
         if cell.format == SETTINGS["format"].default or key in self._stored:
             return
         from workloads.data.dataset import DataError

@@ -89,8 +89,8 @@ class Saving:
         start = time.perf_counter()
         self.saver.wait()
         self.shelf.commit()
-        self.shelf.clear()
         self.waited_s.append(time.perf_counter() - start)
+        self.shelf.clear()
 
     def save(self) -> tuple[float, float]:
         """One save by itself: the seconds until training may go on, and until it is on the disk."""

@@ -99,6 +99,8 @@ def _list_resident(file: Path) -> np.ndarray[Any, np.dtype[np.uint8]]:
         with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             view = np.frombuffer(mapped, np.uint8)
             address, answer = ctypes.c_void_p(view.ctypes.data), ctypes.c_void_p(found.ctypes.data)
-            ctypes.CDLL(None).mincore(address, ctypes.c_size_t(size), answer)
+            refused = ctypes.CDLL(None).mincore(address, ctypes.c_size_t(size), answer)
             del view
+        if refused:
+            raise UnsupportedError("this system does not say which pages are in the page cache (mincore)")
     return found

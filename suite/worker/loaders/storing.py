@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> None:
     problem = ""
     try:
         _store(options.framework, Path(options.folder), options.format)
-    except UnsupportedError:
+    except (UnsupportedError, ModuleNotFoundError):
         pass
     except DataError as error:
         problem = str(error)

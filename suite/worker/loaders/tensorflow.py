@@ -40,6 +40,8 @@ class Tuned(Delivery):
         with tf.device("/CPU:0"):
             parallel = tf.data.AUTOTUNE if tuned else workers or None
             if source.augment:
+                if isinstance(source.split, Stored) and not source.split.container.open:
+                    raise UnsupportedError("tf.data cannot run the data's own augmentation on TFRecords; use files")
                 dataset = tf.data.Dataset.counter().map(_own_batch(source, device), parallel, deterministic=True)
             elif isinstance(source.split, Stored):
                 dataset = _decoded(source, source.split, device, parallel)

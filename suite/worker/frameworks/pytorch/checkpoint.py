@@ -60,7 +60,8 @@ class Saver:
             state = self.state()
             dcp.load(state, checkpoint_id=shared, no_dist=True)
         else:
-            state = torch.load(shared / SHARED, map_location=training.device) | torch.load(own / OWN)
+            state = torch.load(shared / SHARED, map_location=training.device, weights_only=True)
+            state |= torch.load(own / OWN, weights_only=True)
         training.model.load_state_dict(state["model"])
         if "optimizer" in state:
             training.optimizer.load_state_dict(state["optimizer"])
