@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,12 +28,14 @@ from workloads.data.augment import Batches
 from workloads.data.dataset import DataError, DataSet
 from workloads.spec import specification
 
-pytest.importorskip("webdataset")
-
 SAMPLES, BATCH, PART = 96, 10, 40  # the last six of an epoch are dropped, as is the rest of the last of three shards
 
 each_workload = pytest.mark.parametrize("workload", ["cifar100_cnn", "imdb_lstm"])
-pytestmark = pytest.mark.usefixtures("small_shards")
+pytestmark = [
+    pytest.mark.usefixtures("small_shards"),
+    # Not imported here, since it imports PyTorch.
+    pytest.mark.skipif(find_spec("webdataset") is None, reason="needs webdataset"),
+]
 
 
 @pytest.fixture
