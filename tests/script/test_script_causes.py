@@ -15,12 +15,15 @@ from suite.script.seen import Seen
 from suite.watch import count_samples
 
 
-def seen(**found: Any) -> SimpleNamespace:
-    """A row of two launches in which this was seen."""
+def seen(threads_per_core: int = 1, **found: Any) -> SimpleNamespace:
+    """A row of two launches in which this was seen, on two logical cores."""
     nothing = {"waits": 0.0, "lines": {}, "grows_bytes_per_s": 0.0, "ranks_own_s": [], "threads": 2, "workers": 0}
     settings = {"device": "cpu", "watched": nothing | found}
     train = SimpleNamespace(step_s=0.1)
-    record = SimpleNamespace(settings=settings, metrics={"host": {"cores": 2}}, phases={"train": train})
+    environment = {"machine": {"threads_per_core": threads_per_core}}
+    record = SimpleNamespace(
+        settings=settings, metrics={"host": {"cores": 2}}, phases={"train": train}, environment=environment
+    )
     return SimpleNamespace(ok=[record, record], cell=SimpleNamespace(variant=""))
 
 
@@ -28,6 +31,7 @@ def seen(**found: Any) -> SimpleNamespace:
     ("found", "named"),
     [
         ({}, ""), ({"waits": 0.4}, "40%"), ({"lines": {"a.py:3": 0.3}}, "a.py:3"), ({"threads": 1}, "OMP_NUM_THREADS"),
+        ({"threads": 1, "threads_per_core": 2}, ""), ({"lines": {"a.py:3": 7.0}}, ""),
         ({"grows_bytes_per_s": 2.0 * 2**20}, "2 MiB/s"), ({"ranks_own_s": [0.01, 0.05]}, "rank 1"),
         ({"ranks_own_s": [0.01, 0.015]}, ""), ({"waits": 0.05, "lines": {"a.py:3": 0.05}}, ""),
     ],

@@ -18,7 +18,7 @@ import pytest
 
 from suite.plan.cell import Cell, Loader
 from suite.worker.evidence.collector import Evidence
-from suite.worker.frameworks import UnsupportedError
+from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import pages
 from suite.worker.loaders import CountingLoader, container_of, start, storing
 from tests.frameworks import batches, each_framework, needs_frameworks, training
@@ -55,6 +55,7 @@ def source_of(data: DataSet) -> Path:
 
 def stored(framework: str, form: str, data: DataSet) -> Path:
     """The folder of the store, made as before a run."""
+    import_framework(framework)
     container = container_of(form, import_module(f"suite.worker.loaders.{framework}").SHARDS)
     return formats.prepare_store(data, source_of(data), container, print)
 
