@@ -17,7 +17,7 @@ from suite.report.tables.frame import table
 from tests import records
 from tests.profiles import profile, profiled, with_gaps
 from tests.records import replace
-from tests.shown import grouped
+from tests.shown import grouped, terminal
 
 CELL = Cell("imdb_lstm", "pytorch", batch=32)
 
@@ -292,3 +292,12 @@ def test_on_a_cpu_and_where_kernels_alone_take_longer_all_have_slowed_alike(gaps
     seconds = {"matrix product": 0.09, "element-wise": 0.03, "host and launch overhead": 0.0}
     made = profile(seconds, timed_s=0.1, gaps=gaps)
     assert [made.slowdown_of(name) for name in seconds] == pytest.approx([1.2] * 3)
+
+
+def test_the_second_table_has_the_columns_that_were_read_and_no_others() -> None:
+    text = terminal(table(grouped([gpu_seen(40, 7.5, 0.12)]), "pytorch"))
+    assert "busy %" in text
+    assert "mJ per" in text
+    assert "occu-" not in text, "nobody read the SM's occupancy"
+    assert "Underused: pytorch: the GPU is busy 40 % of the time, while the CPU is full" in " ".join(text.split())
+    assert "busy %" not in terminal(table(grouped([ran(CELL, 10, 10, 1)]), "pytorch"))
