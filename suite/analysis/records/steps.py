@@ -19,8 +19,8 @@ from suite.record.record import Phase, Record
 #: Windows fill their bursts: their sum over that of the spans, but for `LATE_S`. Published: 0.993 to 1.000 (812
 #: launches); 0.93 where bursts are of some milliseconds and other programs keep all cores busy.
 FILL = (0.95, 1.01)
-#: Seconds by which the parent reads a burst's messages late in a disturbed launch, which is in no test. It was 0.23 where
-#: others left a tenth of two cores, and the launch began a burst at their lowest priority.
+#: Seconds by which the parent reads a burst's messages late in a disturbed launch, which is in no test. It was 0.23
+#: where others left a tenth of two cores, and the launch began a burst at the lowest priority.
 LATE_BUSY_S = 0.5
 #: The median window over the least that was planned. Published: 0.62 at least (696 launches).
 WINDOW_LEAST = 0.5
