@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from contextlib import closing
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +19,7 @@ from suite.worker.evidence.collector import Evidence
 from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import pages
 from suite.worker.loaders import CountingLoader, container_of, start, storing
+from tests.data_makers import files_up_to
 from tests.frameworks import batches, each_framework, needs_frameworks, training
 from workloads.data import cache as caches
 from workloads.data import formats, synthetic
@@ -180,6 +179,15 @@ def test_pages_are_dropped_and_their_share_is_read(tmp_path):
     assert pages.drop([file]) == 0, "pages that this process maps"
 
 
+def test_a_system_that_hides_its_page_cache_is_unsupported(tmp_path, monkeypatch):
+    file = tmp_path / "samples"
+    file.write_bytes(b"some")
+    refusing = SimpleNamespace(mincore=lambda *_: -1)
+    monkeypatch.setattr(pages.ctypes, "CDLL", lambda _: refusing)
+    with pytest.raises(UnsupportedError, match="mincore"):
+        pages.resident([file])
+
+
 @needs_frameworks
 @pytest.mark.long
 @each_framework
@@ -216,36 +224,17 @@ def test_a_damaged_store_is_refused_and_stays(workload, form, data):
     assert damaged.read_bytes() == content
 
 
-@needs_frameworks("pytorch")
+@needs_frameworks
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # what a library left in its buffers
+@each_framework
 @pytest.mark.parametrize("workload", ["imdb_lstm"])
-def test_what_somebody_else_put_there_is_an_error_and_stays(workload, data):
-    theirs = formats.folder_of(source_of(data), formats.FILES) / "theirs"
-    theirs.parent.mkdir()
-    theirs.write_text("mine")
-    with pytest.raises(DataError, match="cannot be read"):
-        stored("pytorch", "files", data)
-    assert theirs.read_text() == "mine"
-
-
-@needs_frameworks("pytorch")
-@pytest.mark.parametrize("workload", ["imdb_lstm"])
-def test_a_killed_writer_s_rest_is_written_over(workload, data, monkeypatch):
-    monkeypatch.setattr(formats, "encode", killed_after(30))
-    with pytest.raises(KeyboardInterrupt):
-        stored("pytorch", "files", data)
-    monkeypatch.undo()
-    folder = stored("pytorch", "files", data)
-    assert len(formats.list_files(folder)) == SAMPLES
-
-
-def killed_after(samples: int) -> Any:
-    contents = chain((b"half" for _ in range(samples)), interrupted())
-    return lambda _: next(contents)
-
-
-def interrupted() -> Iterator[bytes]:
-    raise KeyboardInterrupt
-    yield b""
+def test_a_full_disk_leaves_no_store_that_is_taken_as_whole(framework, workload, data):
+    import_framework(framework)
+    container = container_of_cell(cell_of(workload, framework, format="shards"))
+    with files_up_to(20_000), pytest.raises(Exception, match=r"(?i)too large|write|exhausted"):
+        formats.prepare_store(data, source_of(data), container, print)
+    assert not formats.folder_of(source_of(data), container).exists()
 
 
 @pytest.mark.parametrize("workload", ["imdb_lstm"])
@@ -277,3 +266,15 @@ def test_the_process_that_stores_says_what_is_wrong_with_the_data(workload, data
     formats.list_files(formats.folder_of(source_of(data), formats.FILES))[0].write_bytes(b"")
     storing.main(told)
     assert "is damaged" in json.loads(answer.read_text())
+
+
+@needs_frameworks("pytorch")
+@pytest.mark.parametrize("workload", ["imdb_lstm"])
+def test_what_a_framework_lacks_is_no_fault_of_the_data(workload, data, tmp_path, monkeypatch):
+    """So it ends its own launches alone, as unsupported, and not a run in which others have the library."""
+    monkeypatch.setattr(formats, "find_spec", lambda _: None)
+    answer = tmp_path / "answer"
+    told = ["--framework", "pytorch", "--folder", str(source_of(data)), "--format", "files", "--answer", str(answer)]
+    storing.main(told)
+    assert json.loads(answer.read_text()) == ""
+    assert not formats.folder_of(source_of(data), formats.FILES).exists()
