@@ -7,7 +7,8 @@ from pathlib import Path
 
 from suite.analysis.bottlenecks.bottleneck import bottleneck
 from suite.analysis.bottlenecks.watched import advise, find_causes, is_loading
-from suite.analysis.identity.verdicts import Verdict, verdicts
+from suite.analysis.identity.comparability import judge
+from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.records.load import load
 from suite.analysis.rows.conditions import ARITHMETIC
 from suite.analysis.rows.groups import Group, Row, RowKey, group
@@ -64,12 +65,12 @@ def _faster(of: Group) -> list[tuple[Row, Estimate]]:
 
 
 def _identities(of: Group) -> list[tuple[Row, Verdict]]:
-    found = verdicts({row.key: row.ok for row in of.rows})
+    found = judge(of.rows)
     return [(row, found[row.key]) for row in of.rows]
 
 
 def _ratios(of: Group) -> Mapping[RowKey, Estimate]:
-    return ratios(of, None, verdicts({row.key: row.ok for row in of.rows}))
+    return ratios(of, None, judge(of.rows))
 
 
 def _gains(of: Group, variants: Mapping[str, Variant]) -> Iterator[str]:

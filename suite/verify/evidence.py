@@ -8,7 +8,7 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.identity.comparability import judge
 from suite.analysis.records.accounts import LATE_S
 from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted, problems
 from suite.catalog.metrics import first_gpu, number, within
@@ -135,7 +135,7 @@ def _is_replayed(record: Record) -> bool:
 def same(run: Submission) -> Iterator[Problem]:
     """All frameworks computed the same."""
     for each in run.groups:
-        for (_, cell), verdict in verdicts({row.key: row.ok for row in each.rows if row.ok}).items():
+        for (_, cell), verdict in judge(row for row in each.rows if row.ok).items():
             if verdict.kind == "alone":
                 yield Problem(WARNING, f"{cell.id} has no other framework beside it", "measure all frameworks")
             elif verdict.kind not in ("same", UNACCOUNTED):

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from suite.analysis.identity.comparability import judge
 from suite.analysis.identity.tolerances import GPU_SLACK, TOLERANCE
 from suite.analysis.identity.verdicts import Verdict, verdicts
+from suite.analysis.records.load import Launch
+from suite.analysis.rows.groups import group
 from suite.record.parts.evidence import Identity, Trace
 from suite.record.record import Record
 from tests import records
@@ -149,6 +152,17 @@ def test_a_row_that_rests_on_a_launch_that_differs_does_too() -> None:
     for by, kind in ((1.0, "same"), (1.02, "differs")):
         rows = {"torch": [torch], "flow": [scaled(flow, by)], "jax": [jax], "control": [short]}
         assert [verdict.kind for verdict in verdicts(rows).values()] == ["same", kind, "same", kind]
+
+
+def test_a_launch_that_was_disturbed_still_proves_what_its_program_computes() -> None:
+    torch, flow, jax = (but(records.proved(each), program=each.cell.framework) for each in records.launches(n=1))
+    busy = replace(flow, metrics={"host": {"disturbance": {"others_share": 0.6}}})
+    short = but(replace(flow, launch=1), losses=(), updates={}, own=None, float64=None)
+    for by, kind in ((1.0, "same"), (1.02, "differs")):
+        held = [torch, scaled(busy, by), short, jax]
+        (one,) = group([Launch(each, "a", "a.json") for each in held])
+        assert [len(row.ok) for row in one.rows] == [1, 1, 1]
+        assert [verdict.kind for verdict in judge(one.rows).values()] == ["same", kind, "same"]
 
 
 def test_batches_are_compared_within_a_batch_size_only() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from statistics import median
 
-from suite.analysis.identity.verdicts import Verdict
+from suite.analysis.identity.verdicts import Verdict, verdicts
 from suite.analysis.records.ledger import UNACCOUNTED
 from suite.analysis.rows.blocks import find_doubts, pairs
 from suite.analysis.rows.conditions import describe_mixed_conditions, differences
@@ -24,6 +24,12 @@ CLOCK_MOST = 0.10
 #: Verdicts that keep a row out of curves and fronts, and those that forbid a ratio.
 NOT_PLOTTED = ("differs", UNACCOUNTED)
 NOT_COMPARABLE = (*NOT_PLOTTED, "no evidence")
+
+
+def judge(rows: Iterable[Row]) -> dict[RowKey, Verdict]:
+    """The verdict on each row's identity."""
+    every = list(rows)
+    return verdicts({row.key: row.ok for row in every}, {row.key: row.set_aside for row in every})
 
 
 def obstacle(row: Row, other: Row, verdicts: Mapping[RowKey, Verdict], across: bool = False) -> str:

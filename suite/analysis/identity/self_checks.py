@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from statistics import fmean
+from typing import Any
 
 from suite.analysis.identity.tolerances import (
     ANSWERED,
@@ -20,6 +21,7 @@ from suite.analysis.identity.tolerances import (
     TOTAL,
     relative,
 )
+from suite.catalog.metrics import number
 from suite.record.parts.evidence import Draws, Identity
 from suite.record.record import Record
 from workloads.spec import read_declaration
@@ -106,3 +108,17 @@ def _spreads(found: Sequence[Draws], workload: str) -> str:
         if seen and relative(fmean(seen), at_layer) > bounds.apart:
             return f"dropout spreads the input of {name} by {fmean(seen):.4f}, not by {at_layer:.4f}"
     return ""
+
+
+def printed_losses(record: Record) -> Sequence[Any]:
+    """The losses that a script printed, in order."""
+    return stored if isinstance(stored := record.settings.get("losses"), list) else ()
+
+
+def say_losses(records: Sequence[Record], place: int) -> list[str]:
+    """The loss that each launch of a script printed at this place; empty where none is known of all scripts."""
+    losses = [number(printed_losses(record)[place]) for record in records] if place >= 0 else []
+    known = [value for value in losses if value is not None]
+    told = " to ".join(dict.fromkeys(f"{value:.6g}" for value in (min(known), max(known)))) if known else ""
+    words = told if len(known) == len(losses) else "not finite in all launches"
+    return [f"loss {place + 1} of those printed: {words}"] if losses else []

@@ -22,10 +22,9 @@ from itertools import product
 from statistics import median, median_low
 from typing import Any, TypeVar
 
-from suite.analysis.identity.self_checks import self_checks
+from suite.analysis.identity.self_checks import printed_losses, say_losses, self_checks
 from suite.analysis.identity.tolerances import EARLY_UPDATES, STILL, loss_bound, relative, tolerance_of
 from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted
-from suite.catalog.metrics import number
 from suite.plan.cell import INTERFACES
 from suite.plan.settings.strategies import has_local_statistics
 from suite.record.parts.evidence import Identity, Trace
@@ -70,6 +69,7 @@ def majority(digests: Iterable[tuple[str, str]]) -> str | None:
 
 
 Key = TypeVar("Key", bound=Hashable)
+Rows = Mapping[Key, Sequence[Record]]
 
 #: The evidence that must be equal, and whose reference is what most frameworks have, with its name in words.
 DIGESTS = {"weights": "weights", "initial": "initial weights", "batches": "batches"}
@@ -105,16 +105,21 @@ class Verdict:
         return f"{self.kind}: {self.detail}" if self.detail else self.kind
 
 
-def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
-    """A verdict per row. Each row is the successful launches of one cell; without any there is no evidence."""
+def verdicts(rows: Rows[Key], set_aside: Rows[Key] | None = None) -> dict[Key, Verdict]:
+    """A verdict per row. Each row is the successful launches of one cell; without any there is no evidence.
+
+    Those that were ``set_aside`` for what disturbed their speed count where they alone have a row's whole evidence.
+    """
+    accounted, aside = rows, set_aside or {}
+    rows = {key: [*records, *_whole(records, aside.get(key, ()))] for key, records in rows.items()}
     judged: dict[Key, Verdict] = {}
     groups: dict[tuple[str, ...], dict[Key, Sequence[Record]]] = {}
     identities = [(key, each.identity) for key, records in rows.items() for each in records if each.identity]
     proved = {identity.program for _, identity in identities if identity.losses} - {""}
-    place = min((len(_losses(record)) for records in rows.values() for record in records), default=0) - 1
+    place = min((len(printed_losses(record)) for records in rows.values() for record in records), default=0) - 1
     for key, records in rows.items():
         if records and records[0].cell.is_of_script:
-            judged[key] = Verdict(UNPROVED, "; ".join(["a script of your own", *_say_losses(records, place)]))
+            judged[key] = Verdict(UNPROVED, "; ".join(["a script of your own", *say_losses(records, place)]))
             continue
         with_evidence = [
             record for record in records
@@ -131,24 +136,15 @@ def verdicts(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:
     for key, each in identities:
         if not each.losses and each.program in spoiled and judged[key].kind in ("same", "alone"):
             judged[key] = spoiled[each.program]
-    for key, problem in find_unaccounted(rows).items():
+    for key, problem in find_unaccounted(accounted).items():
         kind = judged[key].kind if judged[key].kind == "differs" else UNACCOUNTED
         judged[key] = replace(judged[key], kind=kind, detail="; ".join(filter(None, [judged[key].detail, problem])))
     return {key: judged[key] for key in rows}
 
 
-def _losses(record: Record) -> Sequence[Any]:
-    stored = record.settings.get("losses")
-    return stored if isinstance(stored, list) else ()
-
-
-def _say_losses(records: Sequence[Record], place: int) -> list[str]:
-    """The loss that each launch of a script printed at this place; empty where none is known of all scripts."""
-    losses = [number(_losses(record)[place]) for record in records] if place >= 0 else []
-    known = [value for value in losses if value is not None]
-    told = " to ".join(dict.fromkeys(f"{value:.6g}" for value in (min(known), max(known)))) if known else ""
-    words = told if len(known) == len(losses) else "not finite in all launches"
-    return [f"loss {place + 1} of those printed: {words}"] if losses else []
+def _whole(records: Sequence[Record], set_aside: Sequence[Record]) -> Sequence[Record]:
+    own, others = ([each for each in held if each.identity and each.identity.losses] for held in (records, set_aside))
+    return others if records and not own else ()
 
 
 def _group_key(record: Record) -> tuple[str, ...]:

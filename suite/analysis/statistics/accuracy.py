@@ -15,7 +15,8 @@ from statistics import mean, median
 from typing import TYPE_CHECKING, Any
 
 from suite.analysis.findings import Findings
-from suite.analysis.identity.verdicts import Verdict, verdicts
+from suite.analysis.identity.comparability import judge
+from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, base
 from suite.analysis.rows.blocks import seed_of, why_untested
@@ -85,7 +86,7 @@ def trains_to_the_end(group: Group) -> bool:
 
 def compare_accuracies(group: Group, baseline: str) -> AccuracyComparison:
     """The figures of a group; accuracies are compared with those of the framework ``baseline``."""
-    identities = verdicts({row.key: row.ok for row in group.rows})
+    identities = judge(group.rows)
     to_baseline = _differences(group, lambda row: row.cell.but(framework=baseline, compile=""))
     to_fp32 = _differences(group, lambda row: row.cell.but(precision="fp32"))
     rows, target = [], target_of(group)

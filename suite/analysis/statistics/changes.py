@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from suite.analysis.identity.verdicts import Verdict, verdicts
+from suite.analysis.identity.comparability import judge
+from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.records.load import Launch, LoadError
 from suite.analysis.records.machines import SAME, Machines
 from suite.analysis.records.machines import compare as compare_machines
@@ -145,7 +146,7 @@ def changes(launches: Iterable[Launch], margin: float = MARGIN) -> tuple[list[Ch
     found: list[Change] = []
     notes = [f"{cell.id}: not in both runs" for cell in cells[runs[0]] ^ cells[runs[1]]]
     for one in groups:
-        formed = ratios(one, runs[0], verdicts({row.key: row.ok for row in one.rows}), margin)
+        formed = ratios(one, runs[0], judge(one.rows), margin)
         for row in (row for row in one.rows if row.run == runs[1] and row.cell in cells[runs[0]]):
             ratio = formed[row.key]
             if ratio.verdict:

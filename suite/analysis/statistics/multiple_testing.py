@@ -15,8 +15,8 @@ from itertools import combinations
 from statistics import median
 from types import MappingProxyType
 
-from suite.analysis.identity.comparability import obstacle
-from suite.analysis.identity.verdicts import Verdict, verdicts
+from suite.analysis.identity.comparability import judge, obstacle
+from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.axes import AXES, Base, base
 from suite.analysis.rows.blocks import find_doubts, say_too_busy, select_counting
@@ -100,7 +100,7 @@ def correct_run(launches: Sequence[Launch], margin: float = MARGIN, *, between: 
     """All comparisons of the launches of a run, or ``between`` the runs that the launches are of."""
     formed: dict[tuple[RowKey, RowKey], Estimate] = {}
     for one in group(launches, "run" if between else "framework", between):
-        identities, shared = verdicts({row.key: row.ok for row in one.rows}), pooled_variance(one.rows)
+        identities, shared = judge(one.rows), pooled_variance(one.rows)
         asked = counterparts(one, base(AXES["run"], one.rows, launches[0].run)) if between else None
         for row, other in questions(one, identities) if asked is None else asked:
             key = row.key, other.key

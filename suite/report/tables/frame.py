@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from suite.analysis.bottlenecks.bottleneck import advice, bottleneck, share, symptoms
 from suite.analysis.findings import Findings
-from suite.analysis.identity.verdicts import Verdict, verdicts
+from suite.analysis.identity.comparability import judge
+from suite.analysis.identity.verdicts import Verdict
 from suite.analysis.rows.axes import AXES, Base, base
 from suite.analysis.rows.groups import SETTINGS, Group, Row, RowKey
 from suite.analysis.rows.metrics import PeakKey, Prices, metrics, peaks, samples_of_epoch, utilisation
@@ -106,7 +107,7 @@ def table(
     margin: float = MARGIN,
 ) -> Table:
     """Returns the figures of a group; ratios are to ``baseline`` on the group's axis, by default to its usual value."""
-    identities = verdicts({row.key: row.ok for row in group.rows})
+    identities = judge(group.rows)
     row_ratios = ratios(group, baseline, identities, margin)
     copies = tuple(controls(group, margin))
     kinds = _memory_kinds(group.rows)
