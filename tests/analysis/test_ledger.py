@@ -179,14 +179,16 @@ def test_short_bursts_may_wait_for_a_core() -> None:
 def test_a_parent_may_read_late_beside_other_programs(own_s: float, seen_s: float) -> None:
     """As in two launches of ResNet-18 on two cores, beside programs that kept a dozen busy; two seconds are a fault."""
 
-    def taking(seconds: float, *flags: str) -> Record:
+    def taking(seconds: float, others: float) -> Record:
         phase = Phase((Window(1, seconds),), spans=((0.0, seconds),))
+        metrics = {"host": {"disturbance": {"others_share": others}}}
         return replace(
-            records.record(), phases={"input": phase}, flags=flags, ledger=Ledger(1, 1, {}, {"input": (seen_s,)})
-        )
+            records.record(), phases={"input": phase}, flags=("contaminated",), metrics=metrics,
+            ledger=Ledger(1, 1, {}, {"input": (seen_s,)}),
+        )  # fmt: skip
 
-    assert problems(taking(own_s, "contaminated")) == []
-    for fault in (taking(own_s), taking(own_s + 2, "contaminated")):
+    assert problems(taking(own_s, 0.8)) == []
+    for fault in (taking(own_s, 0.2), taking(own_s + 2, 0.8)):
         (problem,) = problems(fault)
         assert "passed outside" in problem
 

@@ -60,7 +60,7 @@ CHECKS = (
     ),
     Check(
         "the same against the clock of the parent process",
-        f"{100 * LATE:g} % and {LATE_S:g} s a burst, {LATE_BUSY_S:g} s in a `contaminated` launch",
+        f"{100 * LATE:g} % and {LATE_S:g} s a burst, {LATE_BUSY_S:g} s in a disturbed launch",
     ),
     Check(
         "batches that the loader delivered, and the optimizer's own count, against steps",
