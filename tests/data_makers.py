@@ -6,9 +6,11 @@ import gzip
 import hashlib
 import io
 import pickle
+import resource
 import struct
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -110,3 +112,14 @@ def unpacked(place: Path, folder: str, files: Mapping[str, bytes]) -> Path:
     for name, content in files.items():
         put(place / folder / name, content)
     return place / folder
+
+
+@contextmanager
+def files_up_to(size: int) -> Iterator[None]:
+    """No file may grow beyond this many bytes: what a full disk does to a process, without one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

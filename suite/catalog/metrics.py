@@ -6,7 +6,7 @@ record. Figures that need a whole row or a whole table are computed in `suite.re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +83,12 @@ def first_gpu(record: Any) -> Mapping[str, Any]:
 
 def unit_of(record: Any) -> str:
     """Returns what a launch's throughput counts: ``samples``, or ``steps`` of a script in which no batch was seen."""
-    return "steps" if record.settings.get("unit") == "steps" else "samples"
+    return common_unit([record.settings.get("unit")])
+
+
+def common_unit(units: Iterable[object]) -> str:
+    """Returns what several throughputs count: ``steps`` if each does, else ``samples``."""
+    return "steps" if {*units} == {"steps"} else "samples"
 
 
 def joules_per_sample(record: Any) -> float | None:

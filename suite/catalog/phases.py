@@ -35,12 +35,11 @@ class Phase:
     within: str = ""
     serves: bool = False
     saves: bool = False
+    loads: bool = False
 
     @property
     def is_late(self) -> bool:
         return self.serves or self.saves
-
-    loads: bool = False
 
 
 _ALL = (

@@ -244,7 +244,7 @@ class _Launch:
         self.settings["applied"] = read_back(ran, self.cell)
 
     def _chill(self, loader: Any, name: str) -> None:
-        """Drop the loader's files from the page cache where the cell asks for it. Raises `NotAppliedError`."""
+        """Drop the loader's files from the page cache where the cell asks for it. Raises `PagesError`."""
         if self.cell.pages == "cold":
             self.settings.setdefault("resident_pages", {})[name] = pages.drop_for(loader, name)
 

@@ -17,12 +17,13 @@ from suite.analysis.statistics.accuracy import (
     trains_to_the_end,
     verdict,
 )
+from suite.compare.__main__ import main
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.record.record import Phase, Record, Window
 from suite.report.plots import draw
 from suite.report.plots.kinds.learning import accuracies, losses
 from suite.report.tables.accuracy import view
-from tests.records import HOSTILE, digest, failed, record
+from tests.records import HOSTILE, digest, failed, record, save
 from tests.shown import grouped, in_markdown, terminal
 
 
@@ -186,3 +187,13 @@ def test_one_row_per_epoch():
     columns = epochs(Launch(each, "run-a", "file") for each in seeds({"pytorch": (0.8, 0.9)}))
     assert columns["seed"] == [0, 0, 0, 1, 1, 1]
     assert columns["epoch"] == [1, 2, 3, 1, 2, 3]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_command_writes_the_tables_of_trainings_to_their_end(tmp_path, capsys):
+    run = save(tmp_path / "0001_accuracy.json", seeds(SAME))
+    assert main([str(run), "--output", str(tmp_path / "out")]) == 0
+    names = {each.name for each in (tmp_path / "out").iterdir()}
+    assert {"accuracy.csv", "epochs.csv", "table.md", "report.html", "launches.csv"} <= names
+    assert "cells.csv" not in names
+    assert "trained to the end" in capsys.readouterr().out

@@ -240,3 +240,11 @@ def test_a_base_that_is_not_there_is_one_line(
     assert words in said.err
     assert len(said.err.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_the_base_can_be_asked_for_and_sizes_stand_in_their_order() -> None:
+    held = [each for batch in (128, 64, 32) for each in records.launches(["jax"], batch=batch)]
+    (found,) = along("batch", held, "64")
+    assert found.frame["batch"].tolist() == ["32", "64", "128"]
+    assert set(found.frame["ratio_baseline"]) == {"cifar100_cnn-jax-fp32-b64-compile-tuned"}
+    assert [ratio == 1.0 for ratio in found.frame["ratio"]] == [False, True, False]

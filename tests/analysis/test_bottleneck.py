@@ -17,7 +17,7 @@ from suite.report.tables.frame import table
 from tests import records
 from tests.profiles import profile, profiled, with_gaps
 from tests.records import replace
-from tests.shown import grouped
+from tests.shown import grouped, terminal
 
 CELL = Cell("imdb_lstm", "pytorch", batch=32)
 
@@ -290,5 +290,11 @@ def test_kernels_keep_their_times_and_the_host_gets_the_rest_of_the_step() -> No
 @pytest.mark.parametrize("gaps", [None, Gaps(0.0, 0.0)])
 def test_on_a_cpu_and_where_kernels_alone_take_longer_all_have_slowed_alike(gaps: Gaps | None) -> None:
     seconds = {"matrix product": 0.09, "element-wise": 0.03, "host and launch overhead": 0.0}
-    made = profile(seconds, timed_s=0.1, gaps=gaps)
-    assert [made.slowdown_of(name) for name in seconds] == pytest.approx([1.2] * 3)
+    assert [*map(profile(seconds, timed_s=0.1, gaps=gaps).slowdown_of, seconds)] == pytest.approx([1.2] * 3)
+
+
+def test_the_second_table_has_the_columns_that_were_read_and_no_others() -> None:
+    held = (gpu_seen(40, 7.5, 0.12), ran(CELL, 10, 10, 1))
+    seen, bare = (" ".join(terminal(table(grouped([each]), "pytorch")).split()) for each in held)
+    assert ("busy %" in seen, "mJ per" in seen, "occu-" in seen, "busy %" in bare) == (True, True, False, False)
+    assert "Underused: pytorch: the GPU is busy 40 % of the time, while the CPU is full" in seen

@@ -16,9 +16,11 @@ from suite.analysis.statistics.fastest import FastestBySetting, find_fastest
 from suite.analysis.statistics.multiple_testing import ratios
 from suite.plan.cell import Cell
 from suite.record.record import Record
+from suite.report.plots.kinds.bars import throughput
 from suite.report.tables.frame import Table
 from suite.report.text import fastest
 from tests import records
+from tests.drawn import panels, said
 from tests.records import replace
 from tests.shown import grouped
 from tests.studies import answers
@@ -230,3 +232,17 @@ def test_one_flagged_launch_among_several_decides_nothing(n: int) -> None:
         assert gap.verdict or n < 6
         assert n == 2 or gap.value == pytest.approx(factor, rel=0.15)
         assert n > 2 or words.count(fastest.span([gap.low or 0.0, gap.high or 0.0], "\u2013")) == 2
+
+
+def test_the_fastest_without_a_ratio_hides_no_order_of_the_others() -> None:
+    (alone,) = blocks({"jax": [0.001]})
+    others = blocks({"pytorch": noisy(0.02), "tensorflow": noisy(0.024, turn=1)})
+    ((contest,), words) = told_of([replace(alone, flags=("contaminated",)), *others])
+    assert (contest.top, contest.behind, {*contest.unranked}) == ("pytorch", ["tensorflow"], {"jax"})
+    assert "JAX" not in words
+
+
+def test_plots_mark_the_rows_that_are_fastest_and_none_of_too_few_launches() -> None:
+    (panel,) = panels(throughput(records.only(three())))
+    assert {y for y, words in panel.beside.items() if words.endswith("*")} == panel.bold == {0.0, 1.0}
+    assert "*" not in said(throughput(records.only(three(n=3))))

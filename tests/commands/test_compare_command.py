@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +17,8 @@ from suite.report import plots
 from tests import records
 from tests.records import mixed
 from workloads.data import progress
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.drawing
 
@@ -178,3 +183,27 @@ def test_notes_on_the_files_reach_screen_and_file(run: Path, capsys: pytest.Capt
     assert main(["a.jsonl"]) == 0
     assert "half written" in capsys.readouterr().out
     assert "half written" in Path("runs/a/table.md").read_text()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_all_failed_is_a_comparison_too(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records.save(run, [records.failed(each) for each in records.launches()])
+    assert main([]) == 0
+    assert "timeout" in (out := capsys.readouterr().out)
+    assert "nan" not in out
+
+
+def test_files_are_written_even_if_nobody_reads_what_is_said(run: Path) -> None:
+    """In a process without a framework: comparing needs none."""
+    records.save(run, records.launches(["pytorch"], n=1))
+    code = (
+        "from suite.report import plots; plots.draw = lambda *_: []\n"
+        "import os, sys; read, write = os.pipe(); os.close(read); os.dup2(write, 1)\n"
+        "from suite.compare.__main__ import main; status = main([])\n"
+        "sys.exit(str({'torch', 'tensorflow', 'jax', 'keras'} & {*sys.modules} or '') or status)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    assert (done.returncode, "Error" in done.stderr) == (0, False), done.stderr
+    assert Path("runs/0001_smoke/table.md").exists()

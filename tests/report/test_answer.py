@@ -137,3 +137,20 @@ def test_a_framework_that_has_no_launch_of_a_workload_is_named_beside_its_winner
     lstm = steps({"pytorch": 1.0, "tensorflow": 2.0}, workload="imdb_lstm")
     told = [line.partition("; ")[2] for line in of([*steps({"pytorch": 1.0, "jax": 2.0}), *lstm]).lines]
     assert told == ["TensorFlow has no result (not launched)", "JAX has no result (not launched)"]
+
+
+def test_the_machine_is_named_in_words() -> None:
+    assert of(steps({"jax": 1.0}, n=1)).machine == "Example CPU 3000, 8 cores, no GPU"
+    gpu = {"machine": {"cpu": "Example CPU 3000", "cores": 8, "gpus": ["NVIDIA X", "NVIDIA X"]}}
+    held = [replace(x, environment=gpu) for x in steps({"jax": 1.0}, n=1)]
+    assert of(held).machine == "Example CPU 3000, 8 cores, 2 x NVIDIA X"
+    on_cpu = [replace(x, settings={"device": "cpu"}) for x in held]
+    assert of(on_cpu).machine == "Example CPU 3000, 8 cores, 2 x NVIDIA X (not used)"
+
+
+def test_where_no_launch_ended_well_no_card_names_a_winner_and_synthetic_data_are_named() -> None:
+    found = of([records.failed(each) for each in steps({"pytorch": 1.0, "jax": 1.0})])
+    assert "no launch gave a result" in found.sentences[0]
+    assert found.cards[0].verdict == "no launch ended well"
+    synthetic = of([replace(each, data={"kind": "synthetic", "digest": "d"}) for each in steps({"jax": 1.0})])
+    assert synthetic.cards[0].title.endswith(" (synthetic data)")

@@ -160,3 +160,24 @@ def test_the_picture_of_a_card_is_bars_or_lines_over_epochs() -> None:
     assert 'aria-label="test accuracy after one epoch: PyTorch 0.500"' in drawn(0.5)
     assert drawn(0.5).count("<circle") == 0, "a dot is one of several"
     assert "<svg" not in drawn()
+
+
+def test_cells_that_lack_launches_make_a_run_partial_and_unsupported_ones_do_not() -> None:
+    held = records.launches(n=3)
+    (whole,) = cards([run("a", [*held, *(records.failed(records.record("jax", 0, precision="fp16")),) * 1])])
+    assert "partial" in whole.best.flags, "one cell has a single launch"
+    unsupported = [
+        replace(records.failed(records.record("jax", n, precision="fp16")), outcome=Outcome("unsupported", "no"))
+        for n in range(3)
+    ]
+    (card,) = cards([run("a", [*held, *unsupported])])
+    assert not [flag for flag in card.best.flags if flag.startswith(("failed", "partial"))]
+    assert card.best.n == "3 launches of each cell"
+
+
+def test_other_machines_and_sizes_get_cards_of_their_own() -> None:
+    machine = {"machine": {"cpu": "Other CPU", "cores": 4, "gpus": ["GPU"]}}
+    other = [replace(each, environment=each.environment | machine) for each in records.launches(n=1)]
+    found = cards([run("b", other), run("a", records.launches(n=1)), run("c", records.launches(n=1, size="small"))])
+    assert len(found) == 3
+    assert "Other CPU, 4 cores; GPU" in found[0].machine

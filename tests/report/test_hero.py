@@ -71,3 +71,12 @@ def test_the_picture_of_the_readme_is_of_one_machine(capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit, match="2"):
         main(["0011_cpu_cnn", "0025_evidence"])
     assert "the runs are of 2 machines" in capsys.readouterr().err
+
+
+def test_what_was_not_tested_or_has_no_ratio_says_so() -> None:
+    words = said(hero([only(records.launches(n=2))]))
+    assert "x, not tested" in words
+    assert "fewer than 6 launches nothing is tested" in words
+    assert "faster" not in words
+    panel = throughputs(only(records.launches(["tensorflow", "jax"])))
+    assert all(words.endswith("no ratio") for words in panel.beside.values())

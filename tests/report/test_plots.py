@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.record.record import Record
+from suite.record.record import Record, Window
 from suite.report.plots import draw, find_charts, save
 from suite.report.plots.kinds.bars import step_times, throughput
 from suite.report.plots.kinds.learning import accuracy_epochs, accuracy_time, agreement, first_epoch_loss
@@ -143,3 +143,22 @@ def test_a_timeline_ends_with_the_last_window_and_has_a_scale_with_its_unit() ->
     assert "the process only exits after it" in said(chart)
     assert (cpu.title, cpu.head) == ("CPU of the worker", "0 to 2 cores")
     assert all(0 <= line.y[1] - row < 0.36 for row, line in enumerate(traces(chart, "lines")[:3]))
+
+
+def test_one_stalled_window_is_named_and_does_not_set_the_scale() -> None:
+    held = records.launches(n=2)
+    train = held[0].phases["train"]
+    held[0] = replace(held[0], phases={"train": replace(train, windows=(*train.windows[1:], Window(20, 100.0)))})
+    (panel,) = panels(step_times(only(held)))
+    assert any("ms, up to 15," in text for text in panel.beside.values())
+    assert panel.x.high is not None
+    assert panel.x.high < 200
+
+
+def test_unsupported_cells_are_named_below_and_take_no_row() -> None:
+    no = [*records.launches(precision="bf16"), *records.launches(["pytorch"], compile="graph")]
+    held = [*records.launches(), *(records.failed(each, "unsupported") for each in no)]
+    for make in (throughput, first_step, step_times):
+        chart = make(only(held))
+        assert len(panels(chart)[0].rows.places) == 3
+        assert "not drawn: graph (PyTorch); bf16 (PyTorch, TensorFlow and JAX)." in said(chart)

@@ -8,6 +8,7 @@ import pytest
 
 from suite.analysis.rows.wording import figure
 from suite.record.record import Record
+from suite.record.text import clean
 from tests import records
 from tests.expected import golden
 from tests.records import HOSTILE, mixed, only, tables
@@ -146,3 +147,9 @@ def test_a_row_that_is_slower_than_another_is_not_best_although_the_noisy_first_
     }
     assert "tensorflow auto" in best_rows
     assert "jax auto" not in best_rows
+
+
+def test_clean_text_is_one_line_of_limited_length() -> None:
+    assert clean("a\n\tb\x00c\u200b d") == "a b c d"
+    assert len(clean("x" * 10_000)) == 300
+    assert clean(None) == "None"

@@ -159,3 +159,11 @@ def test_the_way_to_a_profile_names_what_was_measured() -> None:
     assert set(swept(usual(gpu=False), parse_axes(typed)).cells) == {each.cell for each in texts}
     own = [replace(each, cell=each.cell.but(workload="own_flowers")) for each in texts]
     assert options(own) == named | {"--workload": "own_flowers", "--workloads": "flowers"}
+
+
+def test_a_row_without_a_profile_is_named() -> None:
+    held = records.launches(["pytorch", "jax"], n=2)
+    held = [profiled(each) if each.cell.framework == "jax" else each for each in held]
+    assert "No profile of pytorch, eager. Measure with --profile to record one: training-suite run --profile" in told(
+        held
+    )

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from contextlib import closing
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +19,7 @@ from suite.worker.evidence.collector import Evidence
 from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import pages
 from suite.worker.loaders import CountingLoader, container_of, start, storing
+from tests.data_makers import files_up_to
 from tests.frameworks import batches, each_framework, needs_frameworks, training
 from workloads.data import cache as caches
 from workloads.data import formats, synthetic
@@ -53,11 +52,14 @@ def source_of(data: DataSet) -> Path:
     return data.train.files[0].parent
 
 
+def container(framework: str, form: str = "shards") -> formats.Container:
+    import_framework(framework)
+    return container_of(form, import_module(f"suite.worker.loaders.{framework}").SHARDS)
+
+
 def stored(framework: str, form: str, data: DataSet) -> Path:
     """The folder of the store, made as before a run."""
-    import_framework(framework)
-    container = container_of(form, import_module(f"suite.worker.loaders.{framework}").SHARDS)
-    return formats.prepare_store(data, source_of(data), container, print)
+    return formats.prepare_store(data, source_of(data), container(framework, form), print)
 
 
 def reference(workload: str, data: DataSet) -> Batches:
@@ -85,8 +87,7 @@ def cell_of(workload: str, framework: str, **settings: Any) -> Cell:
 @pytest.mark.parametrize("form", ["files", "shards"])
 @pytest.mark.parametrize("loader", [Loader(), Loader("naive")], ids=lambda loader: loader.id)
 def test_batches_are_the_reference_over_the_ends_of_epochs(framework, workload, form, loader, data):
-    stored(framework, form, data)
-    expected = reference(workload, data)
+    folder, expected = stored(framework, form, data), reference(workload, data)
     cell = cell_of(workload, framework, format=form, loader=loader)
     got, settings = deliver(cell, data, 3 * expected.per_epoch + 2)
     for number, batch in enumerate(got):
@@ -94,11 +95,7 @@ def test_batches_are_the_reference_over_the_ends_of_epochs(framework, workload, 
             assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
             assert ours.tobytes() == theirs.tobytes(), f"batch {number}"
     assert settings["format"] == form
-    assert settings["digest"] == formats.digest(formats.folder_of(source_of(data), container_of_cell(cell)))
-
-
-def container_of_cell(cell: Cell) -> formats.Container:
-    return container_of(cell.format, import_module(f"suite.worker.loaders.{cell.framework}").SHARDS)
+    assert settings["digest"] == formats.digest(folder)
 
 
 @needs_frameworks("pytorch")
@@ -149,7 +146,7 @@ def change_order(data: DataSet) -> DataSet:
 @pytest.mark.parametrize("workload", ["imdb_lstm"])
 def test_another_order_in_a_shard_is_noticed_by_the_record(framework, workload, data):
     cell = cell_of(workload, framework, format="shards")
-    formats.prepare_store(change_order(data), source_of(data), container_of_cell(cell), print)
+    formats.prepare_store(change_order(data), source_of(data), container(framework), print)
     assert not checked(cell, data)
     assert checked(cell.but(format="memmap"), data)
 
@@ -178,6 +175,15 @@ def test_pages_are_dropped_and_their_share_is_read(tmp_path):
     mapped = np.memmap(file, np.uint8, "r")
     assert mapped.sum()
     assert pages.drop([file]) == 0, "pages that this process maps"
+
+
+def test_a_system_that_hides_its_page_cache_is_unsupported(tmp_path, monkeypatch):
+    file = tmp_path / "samples"
+    file.write_bytes(b"some")
+    refusing = SimpleNamespace(mincore=lambda *_: -1)
+    monkeypatch.setattr(pages.ctypes, "CDLL", lambda _: refusing)
+    with pytest.raises(UnsupportedError, match="mincore"):
+        pages.resident([file])
 
 
 @needs_frameworks
@@ -216,36 +222,16 @@ def test_a_damaged_store_is_refused_and_stays(workload, form, data):
     assert damaged.read_bytes() == content
 
 
-@needs_frameworks("pytorch")
+@needs_frameworks
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # what a library left in its buffers
+@each_framework
 @pytest.mark.parametrize("workload", ["imdb_lstm"])
-def test_what_somebody_else_put_there_is_an_error_and_stays(workload, data):
-    theirs = formats.folder_of(source_of(data), formats.FILES) / "theirs"
-    theirs.parent.mkdir()
-    theirs.write_text("mine")
-    with pytest.raises(DataError, match="cannot be read"):
-        stored("pytorch", "files", data)
-    assert theirs.read_text() == "mine"
-
-
-@needs_frameworks("pytorch")
-@pytest.mark.parametrize("workload", ["imdb_lstm"])
-def test_a_killed_writer_s_rest_is_written_over(workload, data, monkeypatch):
-    monkeypatch.setattr(formats, "encode", killed_after(30))
-    with pytest.raises(KeyboardInterrupt):
-        stored("pytorch", "files", data)
-    monkeypatch.undo()
-    folder = stored("pytorch", "files", data)
-    assert len(formats.list_files(folder)) == SAMPLES
-
-
-def killed_after(samples: int) -> Any:
-    contents = chain((b"half" for _ in range(samples)), interrupted())
-    return lambda _: next(contents)
-
-
-def interrupted() -> Iterator[bytes]:
-    raise KeyboardInterrupt
-    yield b""
+def test_a_full_disk_leaves_no_store_that_is_taken_as_whole(framework, workload, data):
+    made = container(framework)
+    with files_up_to(20_000), pytest.raises(Exception, match=r"(?i)too large|write|exhausted"):
+        formats.prepare_store(data, source_of(data), made, print)
+    assert not formats.folder_of(source_of(data), made).exists()
 
 
 @pytest.mark.parametrize("workload", ["imdb_lstm"])
@@ -267,13 +253,26 @@ def test_what_has_no_meaning_is_unsupported(settings, workload, data, monkeypatc
         start({}, cell, reference(workload, data), "cpu", None, shards=formats.FILES, in_memory=("memmap",))
 
 
-@needs_frameworks("pytorch")
-@pytest.mark.parametrize("workload", ["imdb_lstm"])
-def test_the_process_that_stores_says_what_is_wrong_with_the_data(workload, data, tmp_path):
-    answer = tmp_path / "answer"
+def answer_of_storing(data: DataSet) -> str:
+    """What the process that stores says is wrong with the data."""
+    answer = source_of(data).with_name("answer")
     told = ["--framework", "pytorch", "--folder", str(source_of(data)), "--format", "files", "--answer", str(answer)]
     storing.main(told)
-    assert json.loads(answer.read_text()) == ""
+    return json.loads(answer.read_text())
+
+
+@needs_frameworks("pytorch")
+@pytest.mark.parametrize("workload", ["imdb_lstm"])
+def test_the_process_that_stores_says_what_is_wrong_with_the_data(workload, data):
+    assert answer_of_storing(data) == ""
     formats.list_files(formats.folder_of(source_of(data), formats.FILES))[0].write_bytes(b"")
-    storing.main(told)
-    assert "is damaged" in json.loads(answer.read_text())
+    assert "is damaged" in answer_of_storing(data)
+
+
+@needs_frameworks("pytorch")
+@pytest.mark.parametrize("workload", ["imdb_lstm"])
+def test_what_a_framework_lacks_is_no_fault_of_the_data(workload, data, monkeypatch):
+    """So it ends its own launches alone, as unsupported, and not a run in which others have the library."""
+    monkeypatch.setattr(formats, "find_spec", lambda _: None)
+    assert answer_of_storing(data) == ""
+    assert not formats.folder_of(source_of(data), formats.FILES).exists()

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import random
-import resource
 import shutil
 import sys
 import threading
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from data_makers import files_up_to
 from test_data_broken import mutated, one_line
 
 from workloads.data import synthetic
@@ -24,17 +23,6 @@ from workloads.data.dataset import DataError, Split, arrays
 @pytest.fixture
 def data():
     return synthetic.generate("cifar100", 20, 10)
-
-
-@contextmanager
-def files_up_to(size):
-    """No file may grow beyond this many bytes: what a full disk does to a process, without one."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_what_is_written_is_what_is_opened(tmp_path, data):

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from data_makers import archive, put
-from test_data_cache import files_up_to
+from data_makers import archive, files_up_to, put
 
 from workloads.data.real.archive import Archive
 from workloads.data.real.fetch import CHUNK_BYTES, DownloadError, download, find_verified, part_name

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from data_makers import cifar_archive, cifar_files, cifar_source, imdb_source, put
-from test_data_cache import change_a_byte, files_up_to
+from data_makers import cifar_archive, cifar_files, cifar_source, files_up_to, imdb_source, put
+from test_data_cache import change_a_byte
 from test_data_sources import open_path, unprivileged  # noqa: F401 - a fixture
 
 from workloads.data import prepare as module

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -32,6 +33,7 @@ from workloads.data.progress import byte_progress
 #: Changes when the samples are encoded in another way, so that no older store is taken.
 VERSION = 1
 META = "meta.json"
+REMAKE = "move it away, and it is made anew"
 SHARD_SAMPLES = 5000
 MAX_FILE_BYTES = 2**32
 
@@ -140,14 +142,12 @@ def folder_of(source: Path, container: Container) -> Path:
 def open_stored(data: DataSet, source: Path, container: Container) -> Stored:
     """The training split as it is stored, without reading the samples. Raises `DataError`."""
     folder = folder_of(source, container)
-    try:
+    with _reading(folder):
         refuse_shared(folder, folder / META)
         meta = _read_meta(folder)
         made_of = meta["source"], meta["samples"], bool(meta["digest"])
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise DataError(f"{folder} cannot be read: {error}; move it away, and it is made anew") from error
     if made_of != (data.digest, len(data.train), True):
-        raise DataError(f"{folder} was made of other data; move it away, and it is made anew")
+        raise DataError(f"{folder} was made of other data; {REMAKE}")
     return Stored(data.train.inputs, data.train.labels, folder, container)
 
 
@@ -159,13 +159,29 @@ def prepare_store(data: DataSet, source: Path, container: Container, say: Callab
             say(f"{data.name}: storing {len(data.train):,} samples as {container.name} in {folder}")
             _make(data, folder, container)
     open_stored(data, source, container)
-    actual, expected = digest(folder), _read_meta(folder)["digest"]
+    with _reading(folder):
+        refuse_shared(*folder.rglob("*"))
+        actual, expected = digest(folder), str(_read_meta(folder)["digest"])
     if actual != expected:
         raise DataError(
-            f"{folder} is damaged: digest {actual[:16]}..., it was written with {expected[:16]}...; "
-            "move it away, and it is made anew"
+            f"{folder} is damaged: digest {actual[:16]}..., it was written with {expected[:16]}...; {REMAKE}"
         )
     return folder
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """Whatever is wrong with the files of a store is a `DataError`."""
+    try:
+        yield
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise DataError(f"{folder} cannot be read: {error}; {REMAKE}") from error
+
+
+def require_all(folder: Path, found: int, samples: int) -> None:
+    """Raises `DataError` unless a store has all samples."""
+    if found != samples:
+        raise DataError(f"{folder} has {found:,} samples, not {samples:,}; {REMAKE}")
 
 
 def digest(folder: Path) -> str:
@@ -185,11 +201,15 @@ def list_files(folder: Path) -> list[Path]:
 def _make(data: DataSet, folder: Path, container: Container) -> None:
     """Write the store beside its place, over what a killed process has left of the same data, and rename it."""
     part = folder.with_name(f"{folder.name}-{data.digest[:16]}.part")
+    if part.is_symlink():
+        raise DataError(f"{part} is a link, and a store is made in a folder; move it away")
     make_folder(part)
+    refuse_shared(part)
+    part.chmod(0o700)  # as `tempfile.mkdtemp` makes it: until its files have their modes, nobody else opens them
     container.write(part, _samples(data), "png" if is_image(data.train.inputs[0]) else "bin")
     meta = {"version": VERSION, "source": data.digest, "samples": len(data.train), "digest": digest(part)}
     (part / META).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
-    for path in part.rglob("*"):  # whatever the umask: what others can change is refused
+    for path in (*part.rglob("*"), part):  # whatever the umask: what others can change is refused
         path.chmod(0o755 if path.is_dir() else 0o644)
     os.sync()  # or a page could not be dropped from the page cache before the system has written it
     part.rename(folder)
@@ -219,9 +239,10 @@ def shards(samples: Iterable[Sample], folder: Path, suffix: str) -> Iterator[tup
 def list_labelled(folder: Path, samples: int) -> list[tuple[str, int]]:
     """The path and label of each sample of a store of files, by its index. Raises `DataError`."""
     files = list_files(folder)
-    places = {int(path.stem): (str(path), int(path.parent.name)) for path in files}
-    if len(files) != samples or sorted(places) != [*range(samples)]:
-        raise DataError(f"{folder} has {len(files):,} samples, not {samples:,}; move it away, and it is made anew")
+    with _reading(folder):
+        places = {int(path.stem): (str(path), int(path.parent.name)) for path in files}
+    require_all(folder, len(files), samples)
+    require_all(folder, len(places.keys() & {*range(samples)}), samples)
     return [places[index] for index in range(samples)]
 
 

@@ -20,7 +20,7 @@ from suite.analysis.rows.conditions import Conditions, conditions
 from suite.analysis.rows.runs import Runs
 from suite.analysis.rows.wording import fill, middle
 from suite.catalog import settings
-from suite.catalog.metrics import unit_of
+from suite.catalog.metrics import common_unit, unit_of
 from suite.catalog.setting import Setting
 from suite.plan.cell import FRAMEWORKS, SIZES, WORKLOADS, Cell
 from suite.record.disturbance import is_disturbed
@@ -132,7 +132,7 @@ class Row:
 
     @property
     def unit(self) -> str:
-        return "steps" if {*map(unit_of, self.ok)} == {"steps"} else "samples"
+        return common_unit(map(unit_of, self.ok))
 
     @property
     def machine(self) -> str:
@@ -190,7 +190,7 @@ class Group:
     @property
     def unit(self) -> str:
         """What its throughputs count, ``samples`` unless there are only ``steps``."""
-        return "steps" if {row.unit for row in self.rows if row.ok} == {"steps"} else "samples"
+        return common_unit(row.unit for row in self.rows if row.ok)
 
     @property
     def data_words(self) -> str:

@@ -116,8 +116,10 @@ def find_fastest(
 
 
 def _leave_out(contest: FastestBySetting) -> FastestBySetting:
-    """The same contest without the rows that have no ratio to the first, which are behind nothing."""
-    absent = {name: gap.reason for name in contest.rivals if not (gap := contest.gap(contest.top, name)).value}
+    """The same contest without the rows that have no ratio to the first one that has any."""
+    names = [row.cell.framework for row in contest.rows]
+    first = next((one for one, other in permutations(names, 2) if contest.gap(one, other).value), contest.top)
+    absent = {name: gap.reason for name in names if name != first and not (gap := contest.gap(first, name)).value}
     rows = tuple(row for row in contest.rows if row.cell.framework not in absent)
     return replace(contest, rows=rows, unranked={**contest.unranked, **absent})
 

@@ -19,6 +19,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from suite.analysis.rows.groups import Group
 from suite.analysis.statistics.accuracy import AccuracyComparison
+from suite.catalog.metrics import common_unit
 from suite.report.format.text import in_unit
 from suite.report.plots import layout, vectors
 from suite.report.plots.kinds import COMPARISON, TIMED, TRAINED, Kind, find_kinds
@@ -69,8 +70,7 @@ def find_charts(tables: Sequence[Table], learned: Sequence[AccuracyComparison]) 
         for kind in find_kinds(of):
             if chart := kind.chart(*subject):
                 shown: Sequence[Any] = subject if of != COMPARISON else [*tables, *learned]
-                units = {each.group.unit for each in shown}
-                yield kind, name, in_unit(chart, "steps" if units == {"steps"} else "samples")
+                yield kind, name, in_unit(chart, common_unit(each.group.unit for each in shown))
 
 
 def _draw(kind: Kind, name: str, chart: Chart, folder: Path, suffixes: Iterable[str], *, small: bool) -> Drawing:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from suite.analysis.rows.axes import BETWEEN_RUNS
 from suite.analysis.rows.wording import DASH
 from suite.analysis.statistics.sequential import launches_needed
-from suite.catalog.metrics import METRICS
+from suite.catalog.metrics import METRICS, common_unit
 from suite.report.format.names import SETTING_NAMES
 from suite.report.format.text import in_unit
 from suite.report.tables.columns import has_several
@@ -46,4 +46,4 @@ def legend(tables: Sequence[Table]) -> str:
         + " ".join(f"{each.label}: {each.meaning}." for each in metrics)
         + (SEVERAL if any(has_several(table.group) for table in tables) else "")
     )
-    return str(in_unit(words, "steps" if {table.group.unit for table in tables} == {"steps"} else "samples"))
+    return str(in_unit(words, common_unit(table.group.unit for table in tables)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import re
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -87,7 +86,7 @@ def _release(files: set[str]) -> None:
         span, rights, *rest = line.split(maxsplit=5)
         if "w" in rights or len(rest) < 4 or rest[3] not in files:
             continue
-        begin, end = (int(each, 16) for each in re.split("-", span))
+        begin, end = (int(each, 16) for each in span.split("-"))
         libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_DONTNEED)
 
 

@@ -86,18 +86,14 @@ def start(
     loader = kinds[cell.loader.kind](cell, source, device, put)
     loader.files = source.split.files
     if isinstance(source.split, Stored):
-        loader.settings |= {"format": cell_format(source.split), **source.split.description}
+        form = "files" if source.split.container is FILES else "shards"
+        loader.settings |= {"format": form, **source.split.description}
     return loader
 
 
 def container_of(name: str, shards: Container) -> Container:
     """The container of a format, of which ``shards`` are the framework's."""
     return FILES if name == "files" else shards
-
-
-def cell_format(split: Stored) -> str:
-    """The value of the setting that this split is read in."""
-    return "files" if split.container is FILES else "shards"
 
 
 def require(container: Container) -> None:

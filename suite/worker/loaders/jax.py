@@ -19,8 +19,8 @@ from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.loaders import Dali, Delivery, describe, refuse, refuse_own, start, tuned_workers
 from workloads.data.augment import PAD, Batches
-from workloads.data.dataset import Array, DataError
-from workloads.data.formats import Container, Reader, Sample, shards
+from workloads.data.dataset import Array
+from workloads.data.formats import Container, Reader, Sample, require_all, shards
 
 PREFETCH = 4  # batches that are kept ready, or that each worker process keeps ready
 BATCHES_AHEAD = 2  # batches that a tuned loader keeps on a GPU
@@ -135,8 +135,7 @@ def _write_shards(folder: Path, samples: Iterator[Sample], suffix: str) -> None:
 def _open_shards(folder: Path, samples: int) -> Reader:
     """ArrayRecord has an index: grain reads the samples of a batch when it is made."""
     records = grain.sources.ArrayRecordDataSource(sorted(str(path) for path in folder.glob("*.arrayrecord")))
-    if len(records) != samples:
-        raise DataError(f"{folder} has {len(records):,} samples, not {samples:,}; move it away, and it is made anew")
+    require_all(folder, len(records), samples)
 
     def read(indices: Sequence[int]) -> list[Sample]:
         chosen = records.__getitems__(indices)

@@ -21,8 +21,8 @@ from suite.plan.cell import Cell
 from suite.worker.frameworks import UnsupportedError
 from suite.worker.loaders import Dali, Delivery, describe, refuse, refuse_own, start, tuned_workers
 from workloads.data.augment import PAD, Batches
-from workloads.data.dataset import Array, DataError
-from workloads.data.formats import Container, Reader, Sample, shards
+from workloads.data.dataset import Array
+from workloads.data.formats import Container, Reader, Sample, require_all, shards
 
 PREFETCH = 4  # batches that each worker keeps ready
 
@@ -165,8 +165,7 @@ def _open_shards(folder: Path, samples: int) -> Reader:
     For each sample that leaves the buffer one is read from the shards, as it is when they are streamed.
     """
     buffer = list(_stream(folder))
-    if len(buffer) != samples:
-        raise DataError(f"{folder} has {len(buffer):,} samples, not {samples:,}; move it away, and it is made anew")
+    require_all(folder, len(buffer), samples)
     again = itertools.chain.from_iterable(enumerate(_stream(folder)) for _ in itertools.count())
 
     def read(indices: Sequence[int]) -> list[Sample]:

@@ -18,8 +18,8 @@ from suite.worker.frameworks import UnsupportedError
 from suite.worker.frameworks.tensorflow.device import integers, place, place_array, synchronise
 from suite.worker.loaders import Dali, Delivery, describe, refuse, refuse_own, start, tuned_workers
 from workloads.data.augment import PAD, Batches
-from workloads.data.dataset import Array, DataError
-from workloads.data.formats import FILES, Container, Sample, Stored, is_image, list_labelled, shards
+from workloads.data.dataset import Array
+from workloads.data.formats import FILES, Container, Sample, Stored, is_image, list_labelled, require_all, shards
 
 BATCHES_AHEAD = 2  # batches that a tuned loader keeps on a GPU
 
@@ -137,6 +137,22 @@ def batches(cell: Cell, source: Batches, device: str, put: Put) -> Any:
     return start(KINDS, cell, source, device, put, shards=SHARDS, in_memory=("memmap",))
 
 
+def _write_shards(folder: Path, samples: Iterator[Sample], suffix: str) -> None:
+    del suffix  # the split says what its samples are
+    for path, part in shards(samples, folder, "tfrecord"):
+        with tf.io.TFRecordWriter(path) as writer:
+            for content, label in part:
+                features = {
+                    "input": tf.train.Feature(bytes_list=tf.train.BytesList(value=[content])),
+                    "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
+                }
+                example = tf.train.Example(features=tf.train.Features(feature=features))
+                writer.write(example.SerializeToString(deterministic=True))
+
+
+SHARDS = Container("tfrecord", "tensorflow", "tensorflow", _write_shards)
+
+
 def _refuse(cell: Cell) -> None:
     refuse("TensorFlow", cell.loader, "pin_memory")
     if cell.loader.cache is False:
@@ -235,8 +251,7 @@ def _records(source: Batches, split: Stored) -> tuple[Read, tf.data.Dataset]:
     features = {name: tf.io.FixedLenFeature([], kind) for name, kind in (("input", tf.string), ("label", tf.int64))}
     records = tf.data.TFRecordDataset(sorted(str(path) for path in split.folder.glob("*.tfrecord")))
     buffer = np.array(next(records.batch(2 * len(split)).as_numpy_iterator(), ()), object)
-    if len(buffer) != len(split):
-        raise DataError(f"{split.folder} has {len(buffer):,} samples, not {len(split):,}; move it away")
+    require_all(split.folder, len(buffer), len(split))
 
     def exchange(places: Array, contents: Array, chosen: Array) -> Array:
         buffer[places] = contents
@@ -253,22 +268,6 @@ def _records(source: Batches, split: Stored) -> tuple[Read, tf.data.Dataset]:
 
     streamed = records.enumerate().repeat().batch(source.batch)
     return read, tf.data.Dataset.zip((_epochs(source), streamed)).map(shuffle).unbatch()
-
-
-def _write_shards(folder: Path, samples: Iterator[Sample], suffix: str) -> None:
-    del suffix  # the split says what its samples are
-    for path, part in shards(samples, folder, "tfrecord"):
-        with tf.io.TFRecordWriter(path) as writer:
-            for content, label in part:
-                features = {
-                    "input": tf.train.Feature(bytes_list=tf.train.BytesList(value=[content])),
-                    "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
-                }
-                example = tf.train.Example(features=tf.train.Features(feature=features))
-                writer.write(example.SerializeToString(deterministic=True))
-
-
-SHARDS = Container("tfrecord", "tensorflow", "tensorflow", _write_shards)
 
 
 def _own_batch(source: Batches, device: str) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
