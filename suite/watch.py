@@ -167,7 +167,7 @@ class Observer:
         self._connect()
         _fence()
         self._say(
-            hello=self._pid, rank=int(os.environ.get("RANK", "0") or 0), world=int(os.environ.get("WORLD_SIZE", "1")),
+            hello=self._pid, rank=_number("RANK", 0), world=_number("WORLD_SIZE", 1),
             source=self.source, backend=_backend(), packages=_versions(), python=platform.python_version(),
             device=_device(), at=time.perf_counter(), loader=self.workers is not None, workers=self.workers,
             threads=_threads(),
@@ -185,14 +185,13 @@ class Observer:
 
     def tell_packages(self) -> None:
         """Tell which frameworks this process has imported: where nothing else is seen of it, they are known."""
-        if self._pid == os.getpid():  # it has told who it is, and goes on: what it imports late is only added
-            self._say(packages=_versions())
-            return
-        self._connect()
+        is_known = self._pid == os.getpid()  # then what is imported late is only added, and the observation goes on
+        if not is_known:
+            self._connect()
         self._say(packages=_versions())
-        if self._pipe:
+        if self._pipe and not is_known:
             self._pipe.close()
-        self._pipe = None
+            self._pipe = None
 
     def _start_window(self) -> None:
         self._ran_s, self._cpu_s, self.backward_s = running_s(), time.process_time(), 0.0
@@ -231,6 +230,11 @@ class Observer:
 
 
 OBSERVER = Observer()
+
+
+def _number(variable: str, otherwise: int) -> int:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdecimal() else otherwise
 
 
 def _memory(name: str) -> int:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from suite.analysis.bottlenecks.bottleneck import bottleneck
 from suite.analysis.bottlenecks.watched import advise, find_causes, is_loading
-from suite.analysis.identity.comparability import judge
-from suite.analysis.identity.verdicts import Verdict
+from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.load import load
 from suite.analysis.rows.conditions import ARITHMETIC
 from suite.analysis.rows.groups import Group, Row, RowKey, group
@@ -28,7 +27,8 @@ def answers(path: Path, variants: Mapping[str, Variant]) -> Iterator[str]:
             name = f"{row.cell.variant}: " if row.cell.variant else ""
             yield from (f"{name}{line}" for line in _limits(row, each))
         yield from _gains(each, variants)
-        seen = {row.cell.variant or "as it is": found.detail.partition("; ")[2] for row, found in _identities(each)}
+        found = verdicts({row.key: row.ok for row in each.rows})
+        seen = {row.cell.variant or "as it is": found[row.key].detail.partition("; ")[2] for row in each.rows}
         yield from (f"{name}: {words}" for name, words in seen.items() if words)
         if len(seen) > 1:
             yield "that they compute the same is not proved"
@@ -53,20 +53,14 @@ def _limits(row: Row, of: Group) -> Iterator[str]:
 
 def find_faster(path: Path) -> list[tuple[Row, Estimate]]:
     """The rows that are decidedly faster than the script as it is, the fastest first."""
-    return [each for group in groups_of(path) for each in _faster(group)]
+    return [each for group in groups_of(path) for each in _faster(group, _ratios(group))]
 
 
-def _faster(of: Group) -> list[tuple[Row, Estimate]]:
-    formed = _ratios(of)
+def _faster(of: Group, formed: Mapping[RowKey, Estimate]) -> list[tuple[Row, Estimate]]:
     return sorted(
         ((row, formed[row.key]) for row in of.rows if formed[row.key].verdict == "faster"),
         key=lambda each: -(each[1].value or 0.0),
     )
-
-
-def _identities(of: Group) -> list[tuple[Row, Verdict]]:
-    found = judge(of.rows)
-    return [(row, found[row.key]) for row in of.rows]
 
 
 def _ratios(of: Group) -> Mapping[RowKey, Estimate]:
@@ -74,15 +68,16 @@ def _ratios(of: Group) -> Mapping[RowKey, Estimate]:
 
 
 def _gains(of: Group, variants: Mapping[str, Variant]) -> Iterator[str]:
-    faster = _faster(of)
+    formed = _ratios(of)
+    faster = _faster(of, formed)
     for row, ratio in faster:
         variant = variants.get(row.cell.variant)
         if variant and variant.prefix:
             note = f"; {ARITHMETIC_WORDS}" if any(map(ARITHMETIC.fullmatch, variant.environment)) else ""
             between = f"{ratio.value:.2f}x ({ratio.low:.2f} to {ratio.high:.2f})"
             yield f"{row.cell.variant}: {between}; put this before your command: {variant.prefix}{note}"
-    undecided = [name for row in of.rows if _ratios(of)[row.key].verdict == INCONCLUSIVE and (name := row.cell.variant)]
+    undecided = [name for row in of.rows if formed[row.key].verdict == INCONCLUSIVE and (name := row.cell.variant)]
     if undecided:
         yield f"nothing decided about: {', '.join(undecided)}"
-    elif not faster and any(each.verdict for each in _ratios(of).values()):
+    elif not faster and any(each.verdict for each in formed.values()):
         yield "nothing that was tried is decidedly faster"

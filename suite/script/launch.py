@@ -197,8 +197,9 @@ class Ears:
         self._rests[key.fd] = rest[-LINE_MOST:]
         for line in lines:
             if key.data == "line":
-                self._match(line.decode(errors="replace"))
-                self._take_loss(line.decode(errors="replace"))
+                text = line.decode(errors="replace")
+                self._match(text)
+                self._take_loss(text)
             else:
                 self._take(key.fileobj, line)
         return bool(received)
@@ -230,11 +231,9 @@ class Ears:
             return
         now_s = time.perf_counter()
         numbered = (match.groups() or ("",))[0] or ""
-        step = (
-            int(numbered)
-            if numbered.isdecimal() and len(numbered) < 16
-            else (self._matched[0] + 1 if self._matched else 0)
-        )
+        step = self._matched[0] + 1 if self._matched else 0
+        if numbered.isdecimal() and len(numbered) < 16:
+            step = int(numbered)
         if self._matched is None or step <= self._matched[0]:
             self._matched = (step, now_s)
         elif now_s - self._matched[1] >= self.seen.plan.min_window_s:

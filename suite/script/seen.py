@@ -23,10 +23,8 @@ from suite.script.variants import Variant
 AGREE = 0.05
 #: A window begins a new burst if it does not follow the one before within so many seconds.
 GAP_S = 0.1
-
 #: Windows in each of which memory grows before that is told.
 GROWS_LEAST = 3
-
 #: More than a launch can take, in seconds, and than train at once.
 LONGEST_S, MOST_RANKS = 1e7, 1 << 20
 

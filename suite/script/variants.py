@@ -46,6 +46,13 @@ class Variant:
         """The words of the command for one launch."""
         return [word.replace(LAUNCH, str(number)) for word in self.command]
 
+    def join(self, label: str, name: str, value: str, *, is_variable: bool) -> Variant:
+        """The variant with one more variable or argument."""
+        joined = "+".join(filter(None, (self.name, label)))
+        if is_variable:
+            return Variant(joined, self.command, {**self.environment, name: value})
+        return Variant(joined, with_argument(self.command, name, value), self.environment)
+
     @property
     def prefix(self) -> str:
         """What to put before the command to have this environment; a value that may be a secret is hidden."""
@@ -90,27 +97,20 @@ def workload_of(command: Sequence[str]) -> str:
 def read_variants(options: Namespace) -> list[Variant]:
     """The variants that the options ask for, in their order: lists crossed with each other. Raises `ScriptError`."""
     command = find_command(options.command)
-    pythons: list[tuple[str, Mapping[str, str], tuple[str, ...]]] = [("", {}, command)]
+    variants = [Variant(AS_IT_IS, command)]
     if options.python:
-        pythons = [(_label("python", path), {}, with_python(command, path)) for path in options.python.split(",")]
-    variants = [Variant(name, words, own) for name, own, words in pythons]
-    for text in options.env:
-        name, values = _split("--env", text)
+        variants = [Variant(_label("python", path), with_python(command, path)) for path in options.python.split(",")]
+    for option, text in (*product(["--env"], options.env), *product(["--vary"], options.vary)):
+        name, values = _split(option, text)
         variants = [
-            replace(each, name=_join(each.name, label), environment={**each.environment, name: value})
-            for each, (label, value) in product(variants, _labelled(name, values))
-        ]
-    for text in options.vary:
-        name, values = _split("--vary", text)
-        variants = [
-            replace(each, name=_join(each.name, label), command=with_argument(each.command, name, value))
+            each.join(label, name, value, is_variable=option == "--env")
             for each, (label, value) in product(variants, _labelled(name, values))
         ]
     variants += [_other(text) for text in options.vs]
     if options.tried and len(variants) > 1:
         raise ScriptError("--try is for the script as it is: leave out --vary, --env, --python and --vs, or --try")
     if options.tried:
-        check_switches(options.tried)
+        check_switches(options.tried, chain(*map(list_switches, FRAMEWORKS)))
     if len({each.name for each in variants}) < len(variants):
         raise ScriptError("two variants are the same; name each value once")
     return variants
@@ -159,19 +159,18 @@ def switches(asked: str, framework: str, device: str, script: Variant) -> list[V
     ``all`` are those that this training can feel, whose variables are not set already, and that change no arithmetic.
     """
     known, own = list_switches(framework, len(own_cores())), {**os.environ, **script.environment}
-    names = [*known] if asked == "all" else asked.split(",")
-    if wrong := [name for name in names if name not in known]:
-        raise ScriptError(unknown("--try", wrong[0], ("all", *known)))
+    check_switches(asked, known)
+    names = known if asked == "all" else asked.split(",")
     chosen = [known[name] for name in names if asked != "all" or known[name].may_help(device, own)]
     variables = {each.name: {**script.environment, **each.variables} for each in chosen}
     return [script, *(replace(script, name=name, environment=each) for name, each in variables.items())]
 
 
-def check_switches(asked: str) -> None:
-    """Raises `ScriptError` for a switch that no framework has."""
-    known = dict.fromkeys(("all", *chain(*map(list_switches, FRAMEWORKS))))
-    if wrong := [name for name in asked.split(",") if name not in known]:
-        raise ScriptError(unknown("--try", wrong[0], known))
+def check_switches(asked: str, known: Iterable[str]) -> None:
+    """Raises `ScriptError` for a switch that is not known, and for ``all`` beside others."""
+    names = dict.fromkeys(known)
+    if wrong := [name for name in asked.split(",") if name not in names and asked != "all"]:
+        raise ScriptError(unknown("--try", wrong[0], ("all", *names)))
 
 
 def together(variants: Sequence[Variant]) -> Variant:
@@ -213,7 +212,3 @@ def _label(name: str, value: str) -> str:
     if (name, shown) == given and len(name) + len(shown) < LABEL_MOST:
         return f"{name}={shown}"
     return f"{name[:LABEL_MOST]}={shown[-30:].lstrip('_-.')}~{hashlib.sha256(value.encode()).hexdigest()[:6]}"
-
-
-def _join(*names: Iterable[str]) -> str:
-    return "+".join(filter(None, map(str, names)))

@@ -24,7 +24,9 @@ from suite.report.screen.short import screen
 from suite.report.tables import timed
 from suite.report.tables.frame import table
 from suite.report.text.answer import answer
+from suite.script.__main__ import main
 from suite.script.answer import answers, find_faster
+from suite.script.session import Session
 from suite.script.variants import Variant, switches, together
 from tests import records
 
@@ -153,6 +155,22 @@ def test_what_is_faster_is_tried_together_with_the_fastest_first(tmp_path: Path)
 def test_of_two_that_set_one_variable_otherwise_the_first_counts() -> None:
     one, two = (Variant(name, ("python",), {"A": name, name: "1"}) for name in "xy")
     assert together([one, two]).environment == one.environment
+
+
+@pytest.mark.parametrize(
+    ("variables_of", "budget_s", "tested"), [("AB", 600.0, True), ("AA", 600.0, False), ("AB", 1.0, False)]
+)
+def test_switches_are_tested_together_unless_they_exclude_each_other_or_time_is_short(
+    variables_of: str, budget_s: float, tested: bool
+) -> None:
+    names = ("x", "y")
+    variables = [{variable: name} for variable, name in zip(variables_of, names, strict=True)]
+    script = Variant("", ("python", "train.py"))
+    tried = [Variant(name, script.command, own) for name, own in zip(names, variables, strict=True)]
+    given = ["--try", "all", "--budget", f"{budget_s:g}s", "train.py"]
+    session = Session(main.parser().parse_args(given), [script, *tried], took_s=1.0)
+    assert session.has_time(names) is tested
+    assert [each.name for each in session.variants] == (["", *names] if variables_of == "AA" else ["", "x+y"])
 
 
 def test_a_threshold_needs_no_word() -> None:

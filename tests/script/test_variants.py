@@ -90,6 +90,7 @@ def test_the_number_of_a_launch_stands_in_the_arguments(script: str) -> None:
         (options("train.py", vs=["python 'x"]), "--vs: no closing quotation"),
         (options("sleep", "1", python=sys.executable), "begins with a script"),
         (options("train.py", tried="kept-memroy"), "kept-memory"),
+        (options("train.py", tried="all,one-arena"), "all"),
         (options("train.py", tried="all", vary=["n=1,2"]), "as it is"),
     ],
 )

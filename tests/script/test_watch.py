@@ -43,21 +43,29 @@ def test_samples_are_the_length_of_the_first_array(batch: object, samples: int) 
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Observer, list[float], socket.socket]]:
+def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """The socket of the process that measures."""
+    monkeypatch.setenv(watching.SOCKET, str(tmp_path / "w"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listens:
+        listens.bind(str(tmp_path / "w"))
+        listens.listen()
+        yield listens
+
+
+@pytest.fixture
+def told(
+    listening: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Observer, list[float], socket.socket]]:
     """An observer, the clock that it reads, and the other end of its socket."""
     clock = [0.0]
     monkeypatch.setattr(watching.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setenv(watching.SOCKET, str(tmp_path / "w"))
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(str(tmp_path / "w"))
-        listening.listen()
-        observer = Observer()
-        observer.step("optimizer")
-        pipe, _ = listening.accept()
-        with pipe:
-            yield observer, clock, pipe
-            assert observer._pipe
-            observer._pipe.close()
+    observer = Observer()
+    observer.step("optimizer")
+    pipe, _ = listening.accept()
+    with pipe:
+        yield observer, clock, pipe
+        assert observer._pipe
+        observer._pipe.close()
 
 
 def messages(pipe: socket.socket) -> list[dict[str, object]]:
@@ -93,6 +101,53 @@ def test_steps_of_another_source_are_not_counted_twice(told: tuple[Observer, lis
     observer, _, _ = told
     observer.step("keras")
     assert observer.steps == 0
+
+
+def test_a_framework_imported_late_is_told_and_the_observation_goes_on(
+    told: tuple[Observer, list[float], socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observer, clock, pipe = told
+    monkeypatch.setitem(sys.modules, "optax", SimpleNamespace(__version__="0.0.7"))
+    observer.tell_packages()
+    run(observer, clock, 4, 0.125)
+    _, late, window = messages(pipe)
+    assert late["packages"]["optax"] == "0.0.7"  # type: ignore[index]
+    assert window["window"][0] == 4  # type: ignore[index]
+
+
+def test_a_framework_imported_before_the_first_step_ends_its_own_connection(listening: socket.socket) -> None:
+    Observer().tell_packages()
+    pipe, _ = listening.accept()
+    with pipe:
+        assert [[*each] for each in messages(pipe)] == [["packages"]]
+        assert pipe.recv(1) == b""
+
+
+@pytest.mark.parametrize("ended", [0.0, 7.0])
+def test_time_of_threads_that_ended_is_no_waiting(
+    told: tuple[Observer, list[float], socket.socket], monkeypatch: pytest.MonkeyPatch, ended: float
+) -> None:
+    observer, clock, pipe = told
+    monkeypatch.setattr(watching, "running_s", lambda: observer._ran_s + 2.0)  # of the threads that still live
+    monkeypatch.setattr(watching.time, "process_time", lambda: observer._cpu_s + ended)
+    run(observer, clock, 4, 0.125)
+    assert messages(pipe)[-1]["ran"] == pytest.approx(max(2.0, ended))
+
+
+@pytest.mark.parametrize("value", ["", "first", "-1"])
+def test_a_variable_of_another_meaning_does_not_end_the_training(
+    listening: socket.socket, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.setenv(name, value)
+    observer = Observer()
+    observer.step("optimizer")
+    pipe, _ = listening.accept()
+    with pipe:
+        (hello,) = messages(pipe)
+        assert (hello["rank"], hello["world"]) == (0, 1)
+    assert observer._pipe
+    observer._pipe.close()
 
 
 def test_the_phase_that_is_asked_for_follows(told: tuple[Observer, list[float], socket.socket]) -> None:
