@@ -7,7 +7,7 @@ from pathlib import Path
 
 from suite.analysis.bottlenecks.bottleneck import bottleneck
 from suite.analysis.bottlenecks.watched import advise, find_causes, is_loading
-from suite.analysis.identity.verdicts import verdicts
+from suite.analysis.identity.comparability import judge
 from suite.analysis.records.load import load
 from suite.analysis.rows.conditions import ARITHMETIC
 from suite.analysis.rows.groups import Group, Row, RowKey, group
@@ -27,7 +27,7 @@ def answers(path: Path, variants: Mapping[str, Variant]) -> Iterator[str]:
             name = f"{row.cell.variant}: " if row.cell.variant else ""
             yield from (f"{name}{line}" for line in _limits(row, each))
         yield from _gains(each, variants)
-        found = verdicts({row.key: row.ok for row in each.rows})
+        found = judge(each.rows)
         seen = {row.cell.variant or "as it is": found[row.key].detail.partition("; ")[2] for row in each.rows}
         yield from (f"{name}: {words}" for name, words in seen.items() if words)
         if len(seen) > 1:
