@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from suite.analysis.findings import Findings
 from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import SETTINGS
 from suite.analysis.statistics.inference import BLOCKS_LEAST
@@ -83,10 +84,19 @@ def _with_ratio(figure: Column, table: Table, tested: bool) -> list[Column]:
 
 def rows(tables: Sequence[Table]) -> list[dict[str, Any]]:
     """Returns the rows of `inference.csv`, one for each cell that served."""
+    return _of_groups(tables, lambda findings: map(_fields, findings.servings.values()))
+
+
+def saved_rows(tables: Sequence[Table]) -> list[dict[str, Any]]:
+    """Returns the rows of `checkpoints.csv`, one for each cell and way to save."""
+    return _of_groups(tables, lambda findings: map(_saved_fields, findings.savings.values()))
+
+
+def _of_groups(tables: Sequence[Table], rows: Callable[[Findings], Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
     return [
-        {"workload": table.group.workload, "size": table.group.size, **_fields(each)}
+        {"workload": table.group.workload, "size": table.group.size, **each}
         for table in tables
-        for each in table.findings.servings.values()
+        for each in rows(table.findings)
     ]
 
 
@@ -166,15 +176,6 @@ _EXPLAINED = (
 def _read_cost(costs: Mapping[Any, SavingCost], column: Column, at: Any) -> Any:
     found = column.read(costs[at])
     return None if found.value is None else found
-
-
-def saved_rows(tables: Sequence[Table]) -> list[dict[str, Any]]:
-    """Returns the rows of `checkpoints.csv`, one for each cell and way to save."""
-    return [
-        {"workload": table.group.workload, "size": table.group.size, **_saved_fields(each)}
-        for table in tables
-        for each in table.findings.savings.values()
-    ]
 
 
 def _saved_fields(cost: SavingCost) -> dict[str, Any]:
