@@ -214,3 +214,23 @@ def test_a_search_asks_for_a_launch_again_that_failed(make: Make) -> None:
         held.dispatch.request([planned])
         assert held.dispatch.wait(key_of(*planned[:2]))
     assert len(held.journal) == 2
+
+
+def test_no_launch_takes_the_checkpoints_of_one_that_was_interrupted(tmp_path: Path) -> None:
+    found: list[bool] = []
+
+    def save(_: Fake, job: Job) -> Exception | None:
+        folder = Path(job.checkpoint)
+        found.append(folder.exists())
+        (folder / "0" / "9").mkdir(parents=True)
+        raise KeyboardInterrupt if len(found) == 1 else LaunchError("no more")
+
+    settings = Settings("smoke", 1, Plan(phases=("train", "checkpoint")), device="cpu", journals=tmp_path)
+    launcher = Launcher(settings, {"id": "x"}, Fake("a", save), print, print, lambda *_: None, {})
+    left = launcher._checkpoint(CELLS[0], 0)
+    (left / "0" / "3").mkdir(parents=True)  # of a process that was killed
+    for error in (KeyboardInterrupt, LaunchError):
+        with pytest.raises(error):
+            launcher.launch(CELLS[0], 0, "[1]", 0)
+        assert not left.exists()
+    assert found == [False, False]

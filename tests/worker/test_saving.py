@@ -145,6 +145,8 @@ def test_a_record_has_what_was_saved_and_refuses_what_was_not_proved() -> None:
         other = replace(good, checkpoints={"checkpoint": fault} if fault else None)
         with pytest.raises(RecordError):
             Record.from_json(other.to_json())
+    with pytest.raises(RecordError, match="a phase that phases lack"):
+        Record.from_json(replace(good, checkpoints={"checkpoint": SOUND, "checkpoint_async": SOUND}).to_json())
     assert replace(SOUND, again=(2.0, 1.5), third=(2.0, 1.25)).fault == ""  # it never computes twice the same
 
 

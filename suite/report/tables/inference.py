@@ -166,8 +166,9 @@ def _saving(table: Table) -> list[View]:
 
 _EXPLAINED = (
     "Save: until training may go on; on disk: until all files are there. Delay: windows of steps with one save at "
-    "their begin, less as many steps without, in turns; of asynchronous saves at most that, where a window had to wait "
-    "for the end. Saves at one in so many seconds cost 1 %: a hundred times the delay; below zero, noise is more.",
+    "their begin, and the removal of the one before, less as many steps without, in turns; of asynchronous saves at "
+    "most that, where a window had to wait for the end. Saves at one in so many seconds cost 1 %: a hundred times the "
+    "delay; below zero, noise is more.",
     "Each figure is the mean over launches of a launch's own (95 % interval, Student's t). Every launch went on bit "
     "for bit from what it had saved.",
 )
