@@ -259,22 +259,34 @@ def test_a_loss_of_tags_of_which_some_do_not_count(which: str) -> None:
     assert list(find_causes(case)) == ([which] if which else [])
 
 
-@pytest.mark.parametrize(
-    ("stage", "group"), [("gradients", "gradients"), ("loss", "gradients"), ("three steps", "first")]
-)
-def test_a_decay_of_some_tensors(stage: str, group: str) -> None:
-    """By a framework's own regulariser, beside the spec's optimizer."""
-    weights = {"a/kernel": KERNEL, "a/bias": BIAS}
-    moves = {name: DRAW.standard_normal(array.shape) for name, array in weights.items()}
-    start = weights if group == "first" else dict.fromkeys(weights, 0.0)
-    decayed = moves | {"a/kernel": moves["a/kernel"] - 1e-3 * KERNEL * (1 if group == "first" else -1)}
+#: By the names of tensors, how many times they are added to their gradients; a mean of squares, and what is no decay.
+DECAYS: dict[str, tuple[dict[str, float], str]] = {
+    "kernels": ({"a/kernel": 1e-3}, "weight decay"),
+    "biases too": ({"a/kernel": 1e-5, "a/bias": 1e-5}, "weight decay"),
+    "the mean of squares": ({"a/kernel": 2 / KERNEL.size, "a/bias": 2 / BIAS.size}, "weight decay"),
+    "of a gradient that is zero": ({"a/kernel": 1e-3, "b/bias": 1e-3}, "weight decay"),
+    "other multiples": ({"a/kernel": 1e-3, "a/bias": 2e-3}, ""),
+}
+
+
+@pytest.mark.parametrize(("factors", "cause"), DECAYS.values(), ids=DECAYS)
+@pytest.mark.parametrize(("stage", "more"), [("gradients", 0), ("loss", 0), ("loss", 0.1), ("three steps", 0)])
+def test_a_decay_of_some_tensors(stage: str, more: float, factors: dict[str, float], cause: str) -> None:
+    """By a framework's own regulariser, beside the spec's optimizer: it explains the loss too, if that differs."""
+    weights = {"a/kernel": KERNEL, "a/bias": BIAS, "b/bias": SHIFT}
+    sizes = dict.fromkeys(weights, 1.0) | {"b/bias": 1e-16}  # zero by mathematics, so that it is rounding on both sides
     logits = np.random.default_rng(1).standard_normal((8, 4))
+    squares = sum(factor / 2 * np.sum(weights[name] ** 2) for name, factor in factors.items())
+    start, way = (weights, -1) if stage == "three steps" else (dict.fromkeys(weights, 0.0), 1)
+    moves = {name: DRAW.standard_normal(array.shape) for name, array in weights.items()}
     arrays = [
-        {f"{group}/{name}": start[name] + moved for name, moved in each.items()}
-        | {"logits": logits, "loss": np.array(1.0 + at)}
-        for at, each in enumerate((moves, decayed))
-    ]
-    assert named(stage, arrays, weights, []) == ["weight decay"]
+        {f"{'first' if way < 0 else 'gradients'}/{name}": start[name] + sizes[name] * (moves[name] + rounding)
+         + at * way * factors.get(name, 0.0) * array for name, array in weights.items()}
+        | {"logits": logits, "loss": np.array(1.0 + (at * (squares + more) if stage == "loss" else 0.0))}
+        for at, rounding in enumerate((0.0, 1e-15 if way > 0 else 0.0))
+    ]  # fmt: skip
+    arrays[1][f"{'first' if way < 0 else 'gradients'}/b/bias"] += 1e-16
+    assert named(stage, arrays, weights, []) == ([cause] if cause and not more else [])
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,12 @@ import numpy as np
 
 from suite.prove.arithmetic import softmax
 from suite.prove.layers import Case
-from suite.prove.numbers import distance
+from suite.prove.numbers import GRADIENT_LEAST, TOLERANCE, distance, distances
 from suite.prove.search import EXPLAINED, Change, Formula
 from workloads.data.dataset import Array
+
+#: How near a difference must come to a multiple of the weights.
+MULTIPLE = 1e-6
 
 
 def loss(case: Case) -> Iterator[Formula]:
@@ -89,19 +92,30 @@ def gradients(case: Case) -> Iterator[Change]:
 
 
 def _decay(case: Case, one: dict[str, Array], other: dict[str, Array], what: str) -> Iterator[Change]:
-    """The sides differ by a multiple of the weights, the same in some tensors, and by nothing in the others."""
+    """The sides differ by multiples of some weights, as squares in a loss add them, and by nothing in the others.
+
+    It is one multiple, or with a mean of squares one by the numbers of each tensor; and it explains the loss.
+    """
     weights = {name: array.astype(np.float64) for name, array in case.pair.given.weights.items()}
-    factors: dict[str, float] = {}
-    for name in (name for name in one if name in other and name in weights and one[name].shape == other[name].shape):
-        apart, size = other[name] - one[name], float(np.vdot(weights[name], weights[name]))
-        if distance(one[name], other[name]) > EXPLAINED and size:
-            factors[name] = float(np.vdot(apart, weights[name])) / size
-            if distance(apart, factors[name] * weights[name]) > 1e-6:
-                return
-    if factors and np.ptp(list(factors.values())) <= 1e-6 * abs(next(iter(factors.values()))):
-        factor = next(iter(factors.values()))
+    names = [name for name in one if name in other and name in weights and one[name].shape == other[name].shape]
+    gaps = distances({name: one[name] for name in names}, {name: other[name] for name in names}, GRADIENT_LEAST)
+    apart = {name: other[name] - one[name] for name in names if gaps[name] > EXPLAINED and np.any(weights[name])}
+    factors = {name: float(np.vdot(array, weights[name]) / np.sum(weights[name] ** 2)) for name, array in apart.items()}
+    if not factors or any(distance(apart[name], factors[name] * weights[name]) > MULTIPLE for name in factors):
+        return
+    of_mean = [factor * weights[name].size for name, factor in factors.items()]
+    alike = (np.ptp(each) <= MULTIPLE * max(map(abs, each)) for each in ([*factors.values()], of_mean))
+    if any(alike) and (what != "gradient" or _explains_loss(case, factors, weights)):
+        factor = max(factors.values(), key=abs)
         decayed = f"{abs(factor):.3g} times {_list(list(factors))} more"
         yield _ordered("weight decay", f"the {what} alone", decayed, 0 if factor > 0 else 1)
+
+
+def _explains_loss(case: Case, factors: dict[str, float], weights: dict[str, Array]) -> bool:
+    """Whether the losses differ by the squares whose gradients these are; or not at all, where gradients are changed."""
+    one, other = (float(side.arrays.get("loss", 0.0)) for side in case.pair.sides)
+    added = sum(factor / 2 * float(np.sum(weights[name] ** 2)) for name, factor in factors.items())
+    return distance(one, other) <= TOLERANCE or distance(other - one, added) <= MULTIPLE
 
 
 def steps(case: Case) -> Iterator[Change]:
