@@ -10,6 +10,7 @@ from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted, problems
 from suite.analysis.records.load import load
 from suite.analysis.records.steps import OVERFLOWS, check_rate
+from suite.analysis.rows.blocks import flags_of
 from suite.analysis.statistics.fastest import find_fastest
 from suite.analysis.statistics.inference import BLOCKS_LEAST
 from suite.record.disturbance import CONTAMINATED
@@ -101,8 +102,8 @@ def test_words_take_their_operations() -> None:
     slow, fast = (Decoded(1, 8, 8, 1.0, seconds) for seconds in (1.0, 1e-9))
     found = []
     for each in (slow, fast):
-        inference = replace(served.inference, decoded=(each,))
-        found.append([*check_rate(replace(served, workload=served.workload | flops, inference=inference), 1e10)])
+        decoding = replace(served, inference=replace(served.inference, decoded=(each,)))
+        found.append([*check_rate(replace(decoding, workload=served.workload | flops), 1e10)])
     assert found == [[], ["decoding reaches 5000% of the highest rate that was measured"]]
 
 
@@ -138,20 +139,35 @@ def test_in_fp16_steps_that_overflow_are_no_updates() -> None:
     assert problems(replace(record, cell=record.cell.but(precision="fp32"), ledger=ledger))
 
 
+def at(share: float, launch: int, peak: float = 1e12) -> Record:
+    """A launch that reaches so much of 1 TFLOP/s, and measured a peak."""
+    made = records.record(launch=launch)
+    flops = share * 1e12 / (made.samples_per_s or 1)
+    return replace(made, workload={"training_flops_per_sample": flops}, settings={"peak_flops_per_s": peak})
+
+
 def test_the_peak_is_that_of_several_launches() -> None:
     """One launch alone may be disturbed while it measures the peak, so that it seems to be beyond that."""
-
-    def at(share: float, launch: int, peak: float = 1e12) -> Record:
-        made = records.record(launch=launch)
-        flops = share * 1e12 / (made.samples_per_s or 1)
-        return replace(made, workload={"training_flops_per_sample": flops}, settings={"peak_flops_per_s": peak})
-
     alone = at(0.9, 0, peak=0.55e12)
     assert problems(alone) == []
     assert find_unaccounted({"row": [alone, at(0.9, 1), at(0.9, 2)]}) == {}
     (found,) = find_unaccounted({"row": [at(0.9, 0), at(0.9, 1), at(1.1, 2)]}).values()
     assert found.endswith("of the highest rate that was measured (1 of 3 launches)")
     assert problems(at(2.1, 0))
+
+
+def test_a_peak_that_was_measured_beside_others_is_not_held_against_a_launch() -> None:
+    """Another launch of the run measured three times as much, or this one says that others ran; as submitted, it is."""
+    low, other = at(0.9, 0, peak=0.3e12), at(0.9, 1)
+    busy = replace(low, flags=(CONTAMINATED,))
+    for launches in ([low, other], [low, replace(other, flags=(CONTAMINATED,))], [busy]):
+        assert find_unaccounted({"row": launches}) == {}
+        assert find_unaccounted({"row": launches}, submitted=True)
+    assert UNACCOUNTED not in flags_of(low)
+    threaded = replace(other, cell=other.cell.but(threads=4))
+    forged = replace(at(2.1, 0, peak=0.3e12), flags=(CONTAMINATED,))
+    for rows in ([low], [low, threaded], [at(2.1, 0), other], [forged], [forged, other]):
+        assert find_unaccounted({each.key: [each] for each in rows})
 
 
 def test_a_training_to_its_end_is_accounted_for_by_its_epochs() -> None:

@@ -92,9 +92,10 @@ def gradients(case: Case) -> Iterator[Change]:
 
 
 def _decay(case: Case, one: dict[str, Array], other: dict[str, Array], what: str) -> Iterator[Change]:
-    """The sides differ by multiples of some weights, as squares in a loss add them, and by nothing in the others.
+    """The sides differ by multiples of some weights, and by nothing in the others.
 
-    It is one multiple, or with a mean of squares one by the numbers of each tensor; and it explains the loss.
+    It is one multiple in all of them, or each has its own, and the losses differ by the squares whose gradients they
+    are, as by means of squares.
     """
     weights = {name: array.astype(np.float64) for name, array in case.pair.given.weights.items()}
     names = [name for name in one if name in other and name in weights and one[name].shape == other[name].shape]
@@ -103,19 +104,16 @@ def _decay(case: Case, one: dict[str, Array], other: dict[str, Array], what: str
     factors = {name: float(np.vdot(array, weights[name]) / np.sum(weights[name] ** 2)) for name, array in apart.items()}
     if not factors or any(distance(apart[name], factors[name] * weights[name]) > MULTIPLE for name in factors):
         return
-    of_mean = [factor * weights[name].size for name, factor in factors.items()]
-    alike = (np.ptp(each) <= MULTIPLE * max(map(abs, each)) for each in ([*factors.values()], of_mean))
-    if any(alike) and (what != "gradient" or _explains_loss(case, factors, weights)):
-        factor = max(factors.values(), key=abs)
-        decayed = f"{abs(factor):.3g} times {_list(list(factors))} more"
-        yield _ordered("weight decay", f"the {what} alone", decayed, 0 if factor > 0 else 1)
-
-
-def _explains_loss(case: Case, factors: dict[str, float], weights: dict[str, Array]) -> bool:
-    """Whether the losses differ by the squares whose gradients these are; or not at all, where gradients are changed."""
-    one, other = (float(side.arrays.get("loss", 0.0)) for side in case.pair.sides)
-    added = sum(factor / 2 * float(np.sum(weights[name] ** 2)) for name, factor in factors.items())
-    return distance(one, other) <= TOLERANCE or distance(other - one, added) <= MULTIPLE
+    factor = max(factors.values(), key=abs)
+    squares = sum(each / 2 * float(np.sum(weights[name] ** 2)) for name, each in factors.items())
+    losses = [float(side.arrays.get("loss", 0.0)) for side in case.pair.sides]
+    if what == "gradient" and distance(*losses) > TOLERANCE:  # else only gradients were changed, or steps
+        explained = distance(losses[1] - losses[0], squares) <= MULTIPLE
+    else:
+        explained = bool(np.ptp([*factors.values()]) <= MULTIPLE * abs(factor))
+    if explained:
+        decayed = f"{abs(factor):.3g} times {_list(list(factors))}"
+        yield _ordered("weight decay", f"the {what} alone", f"besides, {decayed}", 0 if factor > 0 else 1)
 
 
 def steps(case: Case) -> Iterator[Change]:
