@@ -17,6 +17,7 @@ from suite.record.disturbance import CONTAMINATED
 from suite.record.parts.evidence import Decoded
 from suite.record.parts.history import Ledger
 from suite.record.record import Phase, Record, Window
+from suite.verify.rule import _without_excuse
 from tests import records
 from tests.published import RUNS
 from tests.studies.measuring.faults import FAULTS
@@ -191,22 +192,39 @@ def test_short_bursts_may_wait_for_a_core() -> None:
     assert problems(filling(0.93, 20.0)) == ["windows of input fill 93% of the time in which they were taken"]
 
 
+def read_late(own_s: float, seen_s: float, others: float = 0.8, late_s: float | None = None) -> Record:
+    """A launch whose one burst took so long by both clocks, beside others who took so much."""
+    phase = Phase((Window(1, own_s),), spans=((0.0, own_s),))
+    late = None if late_s is None else {"input": (late_s,)}
+    return replace(
+        records.record(), phases={"input": phase}, flags=(CONTAMINATED,),
+        metrics={"host": {"disturbance": {"others_share": others}}},
+        ledger=Ledger(1, 1, {}, {"input": (seen_s,)}, late),
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(("own_s", "seen_s"), [(0.992, 1.222), (0.855, 0.656)])
 def test_a_parent_may_read_late_beside_other_programs(own_s: float, seen_s: float) -> None:
     """As in two launches of ResNet-18 on two cores, beside programs that kept a dozen busy; two seconds are a fault."""
-
-    def taking(seconds: float, others: float) -> Record:
-        phase = Phase((Window(1, seconds),), spans=((0.0, seconds),))
-        metrics = {"host": {"disturbance": {"others_share": others}}}
-        return replace(
-            records.record(), phases={"input": phase}, flags=("contaminated",), metrics=metrics,
-            ledger=Ledger(1, 1, {}, {"input": (seen_s,)}),
-        )  # fmt: skip
-
-    assert problems(taking(own_s, 0.8)) == []
-    for fault in (taking(own_s, 0.2), taking(own_s + 2, 0.8)):
+    assert problems(read_late(own_s, seen_s)) == []
+    for fault in (read_late(own_s, seen_s, 0.2), read_late(own_s + 2, seen_s)):
         (problem,) = problems(fault)
         assert "passed outside" in problem
+
+
+@pytest.mark.parametrize("by_s", [0.68, -0.68])
+def test_a_parent_that_had_no_core_may_read_later_still(by_s: float) -> None:
+    """By as much as the kernel counted; in launches that were not disturbed, and for `verify`, that is no excuse."""
+    assert problems(read_late(2.0, 2.0 + by_s, late_s=0.7)) == []
+    for fault in (
+        read_late(2.0, 2.0 + by_s),
+        read_late(2.0, 2.0 + by_s, 0.2, 0.7),
+        read_late(2.0, 2.0 + 3 * by_s, late_s=0.7),
+    ):
+        assert problems(fault)
+    record = _without_excuse(read_late(2.0, 2.0 + by_s, late_s=0.7))
+    assert problems(record)
+    assert "late_s" not in record.to_json()["ledger"]
 
 
 def test_the_ledger_is_a_part_of_a_record() -> None:

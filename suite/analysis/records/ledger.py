@@ -60,7 +60,8 @@ CHECKS = (
     ),
     Check(
         "the same against the clock of the parent process",
-        f"{100 * LATE:g} % and {LATE_S:g} s a burst, {LATE_BUSY_S:g} s in a disturbed launch",
+        f"{100 * LATE:g} % and {LATE_S:g} s a burst; in a disturbed launch {LATE_BUSY_S:g} s, and what the parent "
+        "waited for a core, by the kernel",
     ),
     Check(
         "batches that the loader delivered, and the optimizer's own count, against steps",
@@ -102,7 +103,7 @@ CHECKS = (
     _within(
         "startup, compiling, the first step, each epoch and evaluation, first and all requests against the parent's "
         "clock",
-        f"{100 * LATE:g} % and {accounts.ONCE_S:g} s", accounts.clocks,
+        f"{100 * LATE:g} % and {accounts.ONCE_S:g} s, likewise", accounts.clocks,
     ),
     _within(
         "startup, first step and warm-up against the begin of the windows; compiling against the first step; all that "
