@@ -141,7 +141,7 @@ def _name(change: Change) -> str:  # noqa: PLR0911 -- a list of names
     if what == "residual":
         return "lost residual" if "nothing" in ways else "another residual"
     if what == "padding" and len({way.partition(",")[0] for way in ways}) == 1:
-        causal = "causal kernel" if any(way.endswith(" 0 behind") for way in ways) else what
+        causal = "causal kernel" if any(way.endswith(" 0 behind") and "across" not in way for way in ways) else what
         return causal if ways[0].startswith("stride 1,") else '"same" padding with stride 2'
     if what == "pooling" and any("position" in way or "words" in way for way in ways):
         return what if len({"mean" if "divided" in way else way.split()[1] for way in ways}) > 1 else "masked padding"

@@ -64,6 +64,14 @@ class Layer:
             self._pairs[name] = align(self.one[name], self.other[name])
         return self._pairs[name]
 
+    @property
+    def whole(self) -> Array | None:
+        """The output with the edges that one side may have cut off, if both have the same or edges of their own."""
+        if not all("output" in side for side in self.sides) or self.one["output"].shape == self.other["output"].shape:
+            return self.common("output")
+        larger, other = sorted((side["output"] for side in self.sides), key=np.size, reverse=True)
+        return larger if (len(larger), larger.shape[-1]) == (len(other), other.shape[-1]) else None
+
     def common(self, name: str) -> Array | None:
         """What both sides have alike under this name."""
         pair = self.pair(name)
