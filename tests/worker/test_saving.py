@@ -19,6 +19,8 @@ import pytest
 from suite.analysis.records.ledger import problems
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
+from suite.analysis.rows.wording import DASH
+from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.saving import delay_s
 from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
@@ -27,6 +29,8 @@ from suite.record.parts.checkpoints import SAVES, Checkpoints
 from suite.record.record import Phase, Record, RecordError, Window
 from suite.report.tables.frame import table
 from suite.report.tables.inference import saved_rows
+from suite.report.text.answer import answer
+from suite.report.text.served import _every
 from suite.worker.launch.checkpoints import PARTIAL, Saving, Shelf, newest, prove
 from tests import records
 from tests.frameworks import batches, each_framework, framework_of, module, narrow, needs_frameworks, switches_restored
@@ -63,7 +67,7 @@ def without_optimizer(framework: str, saver: Any, made: Any) -> Any:
     if framework == "tensorflow":
         import tensorflow as tf
 
-        saver.checkpoint = tf.train.Checkpoint(model=saver.parts(made)["model"])
+        saver.checkpoint = tf.train.Checkpoint(model=saver.state(made)["model"])
     elif framework == "jax":
         whole = saver.state
         saver.state = lambda: {"weights": whole().weights, "key": whole().key}
@@ -79,7 +83,7 @@ def without_optimizer(framework: str, saver: Any, made: Any) -> Any:
         checkpointer, saver.checkpointer = saver.checkpointer, Held()
     else:
         whole = saver.state
-        saver.state = lambda: {name: part for name, part in whole().items() if name != "optimizer"}
+        saver.state = lambda: whole() | {"optimizer": whole()["optimizer"] | {"state": {}}}
     return saver
 
 
@@ -150,12 +154,12 @@ def test_a_record_has_what_was_saved_and_refuses_what_was_not_proved() -> None:
     assert replace(SOUND, again=(2.0, 1.5), third=(2.0, 1.25)).fault == ""  # it never computes twice the same
 
 
-KILLED = """
-import os, signal, sys
+ENDED = """
+import os, resource, signal, subprocess, sys
 from pathlib import Path
 from suite.worker.launch.checkpoints import Saving, Shelf
 from tests.worker.test_saving import saver_of, training
-framework, name, folder = sys.argv[1:]
+framework, name, folder, how = sys.argv[1:]
 with training(framework) as (made, held):
     saving = Saving(saver_of(framework, made, name), Path(folder), Path(folder))
     saving.begin()
@@ -163,10 +167,14 @@ with training(framework) as (made, held):
     numpy.savez(Path(folder).parent / "was.npz", **made.checkpoint())
     saving.end()
     made.fence(made.step(held[0]))
-    Shelf.commit = lambda self: os.kill(os.getpid(), signal.SIGKILL)
+    if how == "full":
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+    else:
+        Shelf.commit = lambda self: os.kill(os.getpid(), signal.SIGKILL)
+        begun = f"until [ -e {saving.shelf.begun} ]; do :; done; kill -9 {os.getpid()}"
+        subprocess.Popen(["timeout", "60", "sh", "-c", begun])
     saving.begin()
-    if name != "checkpoint":
-        os.kill(os.getpid(), signal.SIGKILL)
     saving.end()
 """
 
@@ -185,11 +193,13 @@ def read_back(framework: str, name: str, folder: str) -> dict[str, Any]:
 @needs_frameworks
 @each_framework
 @pytest.mark.parametrize("name", WAYS)
-def test_a_kill_in_the_middle_of_a_save_leaves_the_one_before(framework: str, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["killed", "full"])
+def test_a_save_that_does_not_end_leaves_the_one_before(framework: str, name: str, how: str, tmp_path: Path) -> None:
+    """A kill once something is written, or before it gets its name at the latest; files that cannot grow."""
     folder = tmp_path / "saved"
-    command = [sys.executable, "-c", KILLED, framework, name, str(folder)]
+    command = [sys.executable, "-c", ENDED, framework, name, str(folder), how]
     ended = subprocess.run(command, env=os.environ, check=False, capture_output=True, text=True)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr[-2000:]
+    assert ended.returncode == (1 if how == "full" else -signal.SIGKILL), ended.stderr[-2000:]
     assert newest(folder) == folder / "1"
     with np.load(tmp_path / "was.npz") as was:
         found = read_back(framework, name, str(folder))
@@ -240,11 +250,28 @@ def test_a_table_says_how_often_saves_cost_one_percent() -> None:
     launches = [
         Launch(replace(timed(seconds), launch=number), "run", "a.json") for number, seconds in enumerate((1.2, 1.3))
     ]
-    (row,) = saved_rows([table(*group(launches))])
+    made = table(*group(launches))
+    (row,) = saved_rows([made])
     assert row["delay_ms"] == pytest.approx(250)
     assert row["every_s_low"] < row["every_s"] < row["every_s_high"]
     assert row["every_s"] == pytest.approx(25)
     assert row["save_ms"] == pytest.approx(100)
+    (line, *_) = answer([made]).lines
+    assert "PyTorch at most 89 s" in line
+
+
+@pytest.mark.parametrize(
+    ("estimate", "words"),
+    [
+        (Estimate(25.0, 20.0, 31.0), f"25 s (20{DASH}31)"),
+        (Estimate(-3.0, -9.0, 4.0), "at most 4.0 s"),
+        (Estimate(-3.0, -9.0, -1.0), "not above the noise"),
+        (Estimate(25.0), "25 s (one launch)"),
+        (Estimate(-1.0), "not above the noise"),
+    ],
+)
+def test_a_line_claims_no_delay_that_noise_may_be(estimate: Estimate, words: str) -> None:
+    assert _every({"every_s": estimate}) == words
 
 
 def test_bytes_that_hold_no_weights_are_noticed() -> None:

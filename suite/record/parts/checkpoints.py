@@ -14,8 +14,8 @@ from suite.record.parts.history import Count, Elapsed, Number, Seconds, Some
 #: Saves that are timed by themselves, and steps that show how a training goes on: the second follows the optimizer.
 SAVES, STEPS = 5, 2
 
-#: The phase with which those that save are compared.
-UNSAVED = "unsaved"
+#: The phase with which those that save are compared, and that of saves that go on beside the training.
+UNSAVED, ASYNCHRONOUS = "unsaved", "checkpoint_async"
 
 #: Names that are kept of arrays which are not what they were.
 NAMED_MOST = 20
@@ -27,7 +27,7 @@ class Checkpoints:
 
     ``save_s`` are the seconds of some saves, each by itself, until training may go on, and ``disk_s`` those from the
     same begin until the files are on the disk. Each window of the phase begins with the begin of a save; ``waited_s``
-    is how long it waited for its end after its steps.
+    is how long it took after its steps until the save was whole and the one before removed.
 
     After the windows the training was saved, made some steps, whose losses are ``losses``, and was read back: of all
     ``arrays`` of its state, of which ``moved`` had changed meanwhile, those ``differing`` are not what they were. The

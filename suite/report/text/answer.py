@@ -126,7 +126,7 @@ def _timed(table: Table, measured: Set[str]) -> _Told:
         lines, sentences = [f"{where}: {verdict}"], [f"{where}: {verdict}"]
     elif _is_of_frameworks(table):
         lines, sentences = _say_fastest(each.contests, where)
-        lines = served.lines(table, where) or lines
+        lines = [*served.saves(table, where), *(served.lines(table, where) or lines)]
         absent, verdict = _say_absent(group, measured), fastest.card(each.contests, fastest.CARD - len(note))
         lines[-1], sentences[-1] = lines[-1] + absent, sentences[-1] + absent
         further = [*changes.devices(where, table.scalings), *served.sentences(table, where)]

@@ -21,7 +21,7 @@ from typing import Any
 
 from suite.catalog.phases import PHASES
 from suite.record.job import Job
-from suite.record.parts.checkpoints import NAMED_MOST, SAVES, STEPS, Checkpoints
+from suite.record.parts.checkpoints import ASYNCHRONOUS, NAMED_MOST, SAVES, STEPS, Checkpoints
 from suite.worker.distributed.ranks import ALONE, Ranks
 from suite.worker.frameworks import RecompiledError
 from suite.worker.launch.measure import Series, Steps, in_turns
@@ -39,8 +39,6 @@ from suite.worker.launch.training import CheckpointError, digests_of
 
 #: How the name of a save ends that is not whole yet.
 PARTIAL = ".partial"
-#: The phase of saves that go on beside the training.
-ASYNCHRONOUS = "checkpoint_async"
 
 
 class Shelf:
@@ -89,8 +87,8 @@ class Saving:
         start = time.perf_counter()
         self.saver.wait()
         self.shelf.commit()
-        self.waited_s.append(time.perf_counter() - start)
         self.shelf.clear()
+        self.waited_s.append(time.perf_counter() - start)
 
     def save(self) -> tuple[float, float]:
         """One save by itself: the seconds until training may go on, and until it is on the disk."""

@@ -30,6 +30,13 @@ class Saver:
         if self.asynchronous:  # for as long as its thread runs
             warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
 
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint has: what the next step depends on besides its batch."""
+        training = self.training
+        scaler = {"scaler": training.scaler.state_dict()} if training.scaler else {}
+        held = {"model": training.model.state_dict(), "optimizer": training.optimizer.state_dict(), **scaler}
+        return held | {"steps": training.steps} | (self._draws() if self.asynchronous else {})
+
     def save(self, folder: Path) -> None:
         """Begin a save, to a folder that is not there yet; training may go on when it returns."""
         folder.mkdir(parents=True)
@@ -46,13 +53,6 @@ class Saver:
             self.pending.result()
         self.pending = None
 
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint has: what the next step depends on besides its batch."""
-        training = self.training
-        scaler = {"scaler": training.scaler.state_dict()} if training.scaler else {}
-        held = {"model": training.model.state_dict(), "optimizer": training.optimizer.state_dict(), **scaler}
-        return held | {"steps": training.steps} | (self._draws() if self.asynchronous else {})
-
     def restore(self, shared: Path, own: Path) -> None:
         """Give back what was saved: the folder of the first rank, and this one's own."""
         training = self.training
@@ -63,8 +63,7 @@ class Saver:
             state = torch.load(shared / SHARED, map_location=training.device, weights_only=True)
             state |= torch.load(own / OWN, weights_only=True)
         training.model.load_state_dict(state["model"])
-        if "optimizer" in state:
-            training.optimizer.load_state_dict(state["optimizer"])
+        training.optimizer.load_state_dict(state["optimizer"])
         if training.scaler:
             training.scaler.load_state_dict(state["scaler"])
         training.steps = state["steps"]
