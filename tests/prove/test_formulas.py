@@ -252,3 +252,8 @@ def test_the_padding_of_a_text_in_its_mean() -> None:
     assert between(WORDS, mean, WORDS.mean(1), tokens) == ["masked padding"]
     assert between(WORDS, mean, (WORDS * there).sum(1) / 5, tokens) == ["masked padding"]
     assert between(WORDS, mean, WORDS[:, 0], tokens) == ["pooling"]
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(WORDS.max(1), WORDS.mean(1)), (WORDS[:, -1], WORDS[:, 0])])
+def test_positions_that_are_no_words_are_pooled_in_all_samples(right: Any, wrong: Any) -> None:
+    assert between(WORDS, right, wrong, WORDS) == ["pooling"]

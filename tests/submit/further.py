@@ -12,7 +12,17 @@ from suite.session.resume import cells_digest
 from suite.verify.rule import FAILED, WARNING
 from tests.submit import tampering
 from tests.submit.forging import (
-    Forge, both, each, failed, first_alone, jax, launches_say, of_framework, run_says, scaled, times,
+    Forge,
+    both,
+    each,
+    failed,
+    first_alone,
+    jax,
+    launches_say,
+    of_framework,
+    run_says,
+    scaled,
+    times,
 )  # fmt: skip
 from tests.submit.tampering import Line, of_cell, ok
 

@@ -59,7 +59,7 @@ def _aligned(case: Case, shape: tuple[int, ...]) -> Iterator[Formula]:
 
 def _pools(case: Case, x: Array, shape: tuple[int, ...]) -> dict[str, Function]:
     positions = x.ndim == 3 and (len(x), x.shape[2]) == shape
-    return poolings(x.shape, shape) | (_pool_positions(case, x.shape[1]) if positions else {})
+    return poolings(x.shape, shape) | (_pool_positions(case, *x.shape[:2]) if positions else {})
 
 
 def _formula(
@@ -95,9 +95,9 @@ def _formula(
     return Formula({"alignment": windows} | ways | usual, computed)
 
 
-def _pool_positions(case: Case, length: int) -> dict[str, Function]:
+def _pool_positions(case: Case, samples: int, length: int) -> dict[str, Function]:
     """What may be made of (b, positions, width), of all positions or of those with words; in all samples or the few."""
-    tokens = case.tokens if case.tokens is not None else np.ones((2, length), int)
+    tokens = case.tokens if case.tokens is not None else np.ones((samples, length), int)
     count, places = np.maximum(np.count_nonzero(tokens, axis=1), 1)[:, None], np.arange(length)[None]
     masks = {"all positions": np.ones((len(tokens), length), bool), "the words in front": places < count}
     masks |= {"the words behind": places >= length - count}
