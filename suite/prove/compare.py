@@ -64,7 +64,7 @@ def first_difference(pair: Pair, found: list[Check]) -> Place | None:
         return Place(name, reached=False)
     if name == "larger scale":
         return _first_at_scale(pair.scaled)
-    if name in ("weights", "logits") and (place := _first_layer(pair)):
+    if name in ("weights", "logits") and (place := _first_layer(pair) or _first_of_another_size(pair)):
         return place
     if name == "weights":
         tensor = _worst(distances(pair.given.weights, pair.other.group("weights")))
@@ -229,6 +229,14 @@ def _first_layer(pair: Pair, tolerance: float = TOLERANCE, scaled: bool = False)
         alike = same(layer.pair("input"), tolerance)
         if not same(layer.pair("output"), tolerance) or not alike:
             return Place("logits", layer, inside=alike, scaled=scaled)
+    return None
+
+
+def _first_of_another_size(pair: Pair) -> Place | None:
+    """The first layer into which one side gives more than the other; its edge was left out when they were compared."""
+    for layer in pair.layers:
+        if all("input" in side for side in layer.sides) and layer.one["input"].size != layer.other["input"].size:
+            return Place("logits", layer, inside=False)
     return None
 
 

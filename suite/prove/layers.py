@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -235,6 +236,14 @@ class Case:
         if self.layer is not None:
             return self.layer.pair("output" if self.place.inside else "input")
         return self.pair.one.arrays["logits"], self.pair.other.arrays["logits"]
+
+    @cached_property
+    def edges(self) -> list[str]:
+        """By side, how long what goes into the layer is, where one has an edge that the other lacks and no more."""
+        if self.layer is None or self.place.inside or not same(self.targets):
+            return []
+        one, other = (Counter(side["input"].shape) for side in self.layer.sides)
+        return [" x ".join(map(str, rest.elements())) for rest in (one - other, other - one)] if one != other else []
 
     def common(self) -> Iterator[tuple[str, Array, Layer | None]]:
         """What the layers before gave or took alike, the nearest first, and at last the model's inputs."""

@@ -10,6 +10,7 @@ import pytest
 
 from suite.prove.arithmetic import ACTIVATIONS, convolution, dilate, pool, recurrent_states
 from suite.prove.causes import find_causes
+from suite.prove.compare import Check, first_difference
 from suite.prove.formulas import inside
 from suite.prove.layers import Case, Pair, Place
 from suite.prove.numbers import Given, Numbers
@@ -257,3 +258,15 @@ def test_the_padding_of_a_text_in_its_mean() -> None:
 @pytest.mark.parametrize(("right", "wrong"), [(WORDS.max(1), WORDS.mean(1)), (WORDS[:, -1], WORDS[:, 0])])
 def test_positions_that_are_no_words_are_pooled_in_all_samples(right: Any, wrong: Any) -> None:
     assert between(WORDS, right, wrong, WORDS) == ["pooling"]
+
+
+def test_an_edge_that_one_side_cuts_off_is_told_where_it_is_first_lost() -> None:
+    """As with `ceil_mode=True`: all that both sides have is the same, and what comes of it is not."""
+    kept, cut = PICTURE, PICTURE[:, :-1, :-1]
+    arrays = [{"layers/0/input": x, "layers/0/output": x @ KERNEL[0, 0], "logits": x.mean((1, 2))} for x in (kept, cut)]
+    one, other = (side(name, each, ("kernel",)) for name, each in zip(("pytorch", "jax"), arrays, strict=True))
+    pair = Pair(one, other, Given({"kernel": KERNEL[:1, :1]}, [(PICTURE, LABELS)]))
+    place = first_difference(pair, [Check("logits", False)])
+    assert place is not None
+    assert (place.layer, place.inside) == (pair.layers[0], False)
+    assert find_causes(Case(pair, place)) == {"edges": "pytorch: 7 x 7; jax: 6 x 6"}
