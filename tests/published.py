@@ -10,7 +10,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 STORAGE = RESULTS / "runs" / "Linux-CPython-3.11-64bit"
 NAMES = sorted(re.findall(r"^\| \[\d+\]\((\w+)/table\.md\)", (RESULTS / "README.md").read_text("utf-8"), re.MULTILINE))
 #: The raw file of each, by its name.
-RUNS = {name: STORAGE / f"{name}.json" for name in NAMES}
+RUNS = {name: STORAGE / f"{name}.json.gz" for name in NAMES}
 
 
 def numbered(number: str) -> Path:

@@ -22,9 +22,8 @@ pytestmark = pytest.mark.drawing
 
 #: Bytes in git of a published run of 96 launches with its raw file.
 RUN_MOST = 600_000
-#: Runs that are published at a time, and their bytes on a disk (a fifth in git): the newest answer of each question,
-#: and half a mebibyte for one on a machine that was kept busy.
-RUNS_MOST, ALL_MOST = 12, 23 * 2**19
+#: Runs that are published at a time, the newest answer of each question, and their bytes on a disk.
+RUNS_MOST, ALL_MOST = 12, 8 * 2**20
 
 SPANS = {"train": Span(5.0, 12.0), "compute": Span(12.0, 19.0), "input": Span(19.0, 25.0)}
 #: A usual reading of each metric, and in what steps its instrument counts.

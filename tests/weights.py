@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.record.saved import run_name
+
 
 @dataclass(frozen=True)
 class Weight:
@@ -26,6 +28,10 @@ def weight(paths: Iterable[Path]) -> Weight:
 
 def published(results: Path) -> dict[str, list[Path]]:
     """The saved runs below the folder, by name: each run's own file, and the folder of its comparison."""
-    runs = sorted((results / "runs").rglob("*.json"))
-    assert len({run.stem for run in runs}) == len(runs), "two saved runs have one name; rename one of them"
-    return {run.stem: [run, *([folder] if (folder := results / run.stem).is_dir() else [])] for run in runs}
+    runs = sorted((results / "runs").rglob("*.json*"))
+    names = list(map(run_name, runs))
+    assert len({*names}) == len(runs), "two saved runs have one name; rename one of them"
+    return {
+        name: [run, *([results / name] if (results / name).is_dir() else [])]
+        for name, run in zip(names, runs, strict=True)
+    }

@@ -19,6 +19,7 @@ from suite.compare.show import report_left_alone, show
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.command.common import OLDER, OWN, PUBLISHED, SAVED
 from suite.record.bundle import LARGEST, SUFFIX
+from suite.record.saved import COMPRESSED, plain_name, run_name
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.terminal import Terminal
@@ -95,7 +96,7 @@ def make(
         loaded,
         [table(each, options.baseline, prices, options.margin) for each in timed],
         [compare_accuracies(each, framework) for each in groups if trains_to_the_end(each)],
-        [path.name for path in paths],
+        list(map(plain_name, paths)),
         options.one_file,
         published=bool(options.publish),
         paths=paths,
@@ -143,7 +144,7 @@ def _is_of_suite(site: Path | None) -> bool:
 
 
 def _publish_own(paths: Iterable[Path]) -> list[Path]:
-    """Moves saved runs of the user to the published ones, in place of none, and says so; returns all.
+    """Moves saved runs of the user to the published ones, compressed and in place of none, and says so; returns all.
 
     A link stays, as does what no run saved. Raises `OSError`.
     """
@@ -153,7 +154,7 @@ def _publish_own(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         source = path.parent.resolve() / path.name  # the folder of the runs may be a link
         is_own = source.is_relative_to(SAVED.resolve()) and path.suffix == ".json" and not path.is_symlink()
-        there.append(OLDER[SAVED] / source.relative_to(SAVED.resolve()) if is_own else path)
+        there.append(OLDER[SAVED] / f"{source.relative_to(SAVED.resolve())}{COMPRESSED}" if is_own else path)
         if is_own:
             move(path, there[-1])
             print(f"note: {clean(path.name)} was moved to {there[-1].parent}", file=sys.stderr)
@@ -162,7 +163,7 @@ def _publish_own(paths: Iterable[Path]) -> list[Path]:
 
 def _place(options: Namespace, paths: Sequence[Path], runs: Collection[str]) -> Path:
     """Returns the folder to write into, which is there; raises `LoadError` if it cannot be, before anything is said."""
-    site, name = options.publish, paths[0].stem + (f"-and-{len(paths) - 1}-more" if len(paths) > 1 else "")
+    site, name = options.publish, run_name(paths[0]) + (f"-and-{len(paths) - 1}-more" if len(paths) > 1 else "")
     try:
         folder: Path = options.output or (
             _place_in_site(site, name, runs, paths) if site else _place_of_own(name, runs)

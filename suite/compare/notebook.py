@@ -18,6 +18,7 @@ from suite.compare.comparing import group_launches, make
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.command.common import SAVED
 from suite.plan.measuring import MARGIN
+from suite.record.saved import run_name
 from suite.report.html.folder import Compared
 from suite.report.screen import markdown
 from suite.report.tables.launches import launch_table
@@ -121,7 +122,7 @@ def runs(storage: Path | str = SAVED) -> DataFrame:
     """The saved runs, the newest first: ``name``, when it was ``saved``, whether it is the user's ``own``, ``path``."""
     rows = [
         {
-            "name": path.stem,
+            "name": run_name(path),
             "saved": datetime.fromtimestamp(path.stat().st_mtime, UTC),
             "own": path.is_relative_to(storage),
             "path": str(path),

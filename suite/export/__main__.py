@@ -12,6 +12,7 @@ from suite.analysis.options import RUNS, STORAGE_FOLDER
 from suite.analysis.records.load import REPORT, Launch, Loaded, LoadError, find, load
 from suite.export.target import ExportError, Origin, Target, abouts, target
 from suite.plan.command.common import OWN, PUBLISHED, add, command_parser
+from suite.record.saved import run_name
 from suite.record.text import clean
 from workloads.data.progress import waiting
 
@@ -84,7 +85,7 @@ def _by_run(loaded: Loaded) -> Iterator[tuple[str, list[Launch]]]:
 
 
 def _reports(paths: Sequence[Path]) -> list[Path]:
-    folders = [parent / paths[0].stem for parent in (OWN, PUBLISHED)] if len(paths) == 1 else []
+    folders = [parent / run_name(paths[0]) for parent in (OWN, PUBLISHED)] if len(paths) == 1 else []
     return [folder for folder in folders if (folder / REPORT).is_file()][:1]
 
 

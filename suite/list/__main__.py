@@ -56,6 +56,7 @@ def _describe(path: Path) -> list[dict[str, Any]]:
     """The runs of a file. Raises `LoadError`."""
     from suite.analysis.records.load import load
     from suite.analysis.records.machines import Machines
+    from suite.record.saved import run_name
 
     launches = load([path]).launches
     machines = Machines((each.run, each.record) for each in launches)
@@ -64,7 +65,7 @@ def _describe(path: Path) -> list[dict[str, Any]]:
         by_run.setdefault(each.run, []).append(each.record)
     return [
         {
-            "run": path.stem,
+            "run": run_name(path),
             "date": min(str(record.started) for record in records),
             "machine": "; ".join(dict.fromkeys(machines.name(run, record) for record in records)),
             "workloads": list(dict.fromkeys(record.cell.workload for record in records)),

@@ -1,20 +1,62 @@
 """A saved run that writes values common to its launches once; they are a third of most records.
 
 The run starts with ``shared``: for some fields of a record, a list of their different values. The records of the run
-hold the index into that list instead of the value. A record may also hold the value itself.
+hold the index into that list instead of the value. A record may also hold the value itself. The file of a published
+run is compressed.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import zlib
 from collections.abc import Callable, Mapping, Sequence
+from errno import EIO
+from io import BytesIO
 from itertools import accumulate, pairwise
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from workloads.data.files import regular
+
+#: How the name of a compressed file ends, and how many bytes its run may have.
+COMPRESSED, RUN_MOST = ".gz", 256 << 20
 
 SCHEMA = 2  # of a saved run; 1 shared nothing
 
 SHARED = ("cell", "data", "workload", "environment", "identity")
+
+
+def open_run(path: Path) -> BinaryIO:
+    """Opens the file of a run to read its JSON, compressed or not. Raises `OSError`, also for no regular file."""
+    file = open(str(path), "rb", opener=regular)  # noqa: SIM115 - the caller closes it
+    if path.suffix != COMPRESSED:
+        return file
+    with file:
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)  # of gzip
+        try:
+            text = unpacker.decompress(file.read(), RUN_MOST)
+        except zlib.error as error:
+            raise OSError(EIO, f"it is damaged: {error}", str(path)) from None
+    if not unpacker.eof or unpacker.unused_data:
+        raise OSError(EIO, f"it is cut off, or is no single file of at most {RUN_MOST >> 20} MiB", str(path))
+    return BytesIO(text)
+
+
+def compress(content: bytes) -> bytes:
+    """Returns what gzip makes of a run, always the same bytes."""
+    packer = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
+    return packer.compress(content) + packer.flush()
+
+
+def plain_name(path: Path) -> str:
+    """Returns the name that the file of a run has when it is not compressed."""
+    return path.name.removesuffix(COMPRESSED)
+
+
+def run_name(path: Path) -> str:
+    """Returns the name of the file of a run without what tells its form."""
+    return Path(plain_name(path)).stem
 
 
 def pack(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from pytest_benchmark.utils import get_commit_info, get_machine_id, safe_dumps
 from suite.plan.blocks import launch_id
 from suite.plan.command.common import OLDER, SAVED
 from suite.record.record import Record
-from suite.record.saved import SCHEMA, pack
+from suite.record.saved import SCHEMA, compress, open_run, pack
 from suite.record.scratch import scratch
 from suite.record.text import clean
 from suite.session.run import Run
@@ -122,16 +122,19 @@ def save(folder: Path, name: str, content: bytes) -> Path:
 
 
 def move(source: Path, path: Path) -> None:
-    """Move a run, to another file system too, or end a move that was killed; in place of no other. Raises OSError."""
+    """Move a run and compress it, or end a move that was killed; in place of no other. Raises OSError."""
+    taken = FileExistsError(EEXIST, f"{path} is there already, so {source} stays")
+    if path.with_suffix("").exists():  # the same run as it is not compressed
+        raise taken
     path.parent.mkdir(parents=True, exist_ok=True)
     content = source.read_bytes()
-    with _write(path.parent, content) as whole:
+    with _write(path.parent, compressed := compress(content)) as whole:
         shutil.copystat(source, whole)  # the age of a run is that of its file
         try:
-            _claim(path, whole, content)
+            _claim(path, whole, compressed)
         except FileExistsError:
-            if path.samefile(source) or path.read_bytes() != content:
-                raise FileExistsError(EEXIST, f"{path} is there already, so {source} stays") from None
+            if open_run(path).read() != content:
+                raise taken from None
     source.unlink(missing_ok=True)
 
 
@@ -167,7 +170,7 @@ def _file(number: int, name: str) -> str:
 
 
 def _last(folder: Path) -> int:
-    numbers = (re.match(r"(\d{4,})_", path.name) for path in folder.glob("*.json"))
+    numbers = (re.match(r"(\d{4,})_", path.name) for path in folder.glob("*.json*"))
     return max((int(number[1]) for number in numbers if number), default=0)
 
 

@@ -18,7 +18,7 @@ from suite.record.bundle import FORMAT, SUFFIX, Manifest
 from suite.record.chain import BEFORE
 from suite.record.parts.environment import digest_of
 from suite.record.record import Record
-from suite.record.saved import unpack
+from suite.record.saved import open_run, unpack
 from suite.record.text import clean
 from suite.session.launches.launch import LaunchError, ask
 from suite.submit.privacy import describe_run, hidden, public, remove_names
@@ -115,7 +115,8 @@ def _journal(path: Path, records: list[Record]) -> list[dict[str, Any]]:
 
 
 def _read_saved(path: Path) -> list[dict[str, Any]]:
-    content = unpack(json.loads(read_regular(path, LARGEST)))
+    with open_run(path) as file:
+        content = unpack(json.load(file))
     entries = [entry.get("extra_info", {}).get("record") for entry in content["benchmarks"]]
     found = [record for record in (*entries, *content["suite"]["failed"]) if record]
     return sorted(found, key=lambda record: (record["started"], record["run"].get("position", 0)))

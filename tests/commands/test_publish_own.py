@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -20,17 +21,17 @@ def test_a_run_of_one_s_own_moves_to_the_published_ones_and_replaces_none(
     own = records.save(SAVED / "m" / "0001_a.json", records.launches(n=1))
     content = own.read_bytes()
     assert main(["0001", "--publish", "results"]) == 0
-    moved = OLDER[SAVED] / "m" / "0001_a.json"
-    assert (own.exists(), moved.read_bytes()) == (False, content)
-    assert "../runs/m/0001_a.json" in Path("results/0001_a/report.html").read_text()
+    moved = OLDER[SAVED] / "m" / "0001_a.json.gz"
+    assert (own.exists(), gzip.decompress(moved.read_bytes())) == (False, content)
+    assert "../runs/m/0001_a.json.gz" in Path("results/0001_a/report.html").read_text()
     records.save(own, records.launches(n=2))
     capsys.readouterr()
     assert main([str(own), "--publish", "results"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
-    assert (own.exists(), moved.read_bytes()) == (True, content)
+    assert (own.exists(), gzip.decompress(moved.read_bytes())) == (True, content)
     own.write_bytes(content)
     assert main([str(own), "--publish", "results"]) == 0, "one that was killed after the copy is completed"
-    assert (own.exists(), moved.read_bytes()) == (False, content)
+    assert (own.exists(), gzip.decompress(moved.read_bytes())) == (False, content)
 
 
 @pytest.mark.parametrize("case", ["no run", "a link", "one folder", "a site of another's"])
@@ -52,4 +53,4 @@ def test_what_cannot_be_published_is_not_moved(case: str, tmp_path: Path, monkey
     assert main([str(named), "--publish", "results"]) == (0 if case == "a link" else 2)
     assert (own.is_symlink(), own.read_bytes()) == (False, content)
     assert named.exists()
-    assert case == "one folder" or not list(OLDER[SAVED].rglob("*.json"))
+    assert case == "one folder" or not list(OLDER[SAVED].rglob("*.json*"))

@@ -9,8 +9,20 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.records.load import LoadError, load
-from suite.record.saved import DIGITS, POINTS, SHARED, decode_line, encode_lines, pack, restore, thin_lines, unpack
+from suite.analysis.records.load import LoadError, find, load
+from suite.record import saved
+from suite.record.saved import (
+    DIGITS,
+    POINTS,
+    SHARED,
+    compress,
+    decode_line,
+    encode_lines,
+    pack,
+    restore,
+    thin_lines,
+    unpack,
+)
 from tests import records
 from tests.records import mixed
 
@@ -140,3 +152,27 @@ def test_a_line_that_was_thinned_is_not_thinned_again() -> None:
     assert POINTS / 2 < len(first["at_s"]) <= POINTS
     thin_lines(metrics)
     assert metrics["host"]["timeline"] == first
+
+
+def test_a_compressed_run_is_the_same_run_by_each_of_its_names(tmp_path: Path) -> None:
+    plain = records.save(tmp_path / "0001_a.json", records.launches(n=1))
+    packed = tmp_path / "0002_b.json.gz"
+    packed.write_bytes(compress(plain.read_bytes()))
+    assert [each.record for each in load([packed]).launches] == [each.record for each in load([plain]).launches]
+    assert {each.source for each in load([packed]).launches} == {"0002_b.json"}
+    assert all(find([name], tmp_path)[0] == [packed] for name in ("2", "b", "0002_b", "0002_b.json", packed.name))
+
+
+@pytest.mark.parametrize("damage", ["cut", "longer", "twice", "not compressed", "larger than is read"])
+def test_a_damaged_file_is_refused_in_one_line(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = records.save(tmp_path / "a.json", records.launches(n=1))
+    plain = path.read_bytes()
+    whole = compress(plain)
+    contents = {"cut": whole[:-9], "longer": whole + b"x", "twice": whole + whole, "not compressed": plain}
+    packed = tmp_path / "a.json.gz"
+    packed.write_bytes(contents.get(damage, whole))
+    if damage == "larger than is read":
+        monkeypatch.setattr(saved, "RUN_MOST", len(plain) - 1)
+    with pytest.raises(LoadError, match=r"a\.json\.gz: ") as caught:
+        load([packed])
+    assert "\n" not in str(caught.value)

@@ -31,7 +31,7 @@ from suite.compare.__main__ import main as compare
 from suite.monitor.timeline import short
 from suite.plan.cell import Cell
 from suite.record.record import Record
-from suite.record.saved import encode_lines, thin_lines, unpack
+from suite.record.saved import COMPRESSED, compress, encode_lines, open_run, thin_lines, unpack
 from suite.report.html.site import publish
 from suite.session.storage import compact
 from tests.weights import published, weight
@@ -175,9 +175,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shown = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md")))
     before = published(options.results)
     for name, (run, *_) in before.items():
-        path = options.new / run.relative_to(options.results)
+        path = options.new / run.relative_to(options.results).with_name(f"{name}.json{COMPRESSED}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(compact(renewed(json.loads(run.read_text(encoding="utf-8")))), encoding="utf-8")
+        with open_run(run) as file:
+            path.write_bytes(compress(compact(renewed(json.load(file))).encode()))
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             status = compare(
                 [str(path), "--publish", str(options.new), "--by", BY.get(name, "framework"), "--extra", "png"]
@@ -202,10 +203,13 @@ def _replace(results: Path, new: Path) -> None:
 
     Nothing is removed before its replacement lies beside it.
     """
+    former = published(results)
     for name, (run, *folders) in published(new).items():
         target = results / run.relative_to(new)
         shutil.copyfile(run, beside := target.with_name(f".new-{target.name}"))
         beside.replace(target)
+        if (old := former[name][0]) != target:
+            old.unlink()
         for folder in folders:
             place, before = results / name, results / f".before-{name}"
             shutil.copytree(folder, beside := results / f".new-{name}")

@@ -126,8 +126,7 @@ def test_the_page_shows_what_was_planted_and_what_survives(mutant: Mutant) -> No
     text = page(judged, 2, 3, datetime(2026, 1, 2, tzinfo=UTC))
     assert "1 of 2 (50.0%) mutants are noticed by the record alone" in text
     assert "- loop, jax: rests now and then: nobody looks" in text
-    assert "\n- **layout** 1/1: channels flattened first\n" in text
-    assert "\n- **loop** 0/1: rests now and then\n" in text
+    assert "\nNoticed of planted: layout 1/1, loop 0/1.\n" in text
     assert "Of the catalogue 3 more were not run" in text
     assert "2026-01-02" in text
 

@@ -23,10 +23,10 @@ from suite.record.bundle import SUFFIX, BundleError
 from suite.record.bundle import read as read_bundle
 from suite.record.record import Record, RecordError
 from suite.record.retry import find_retries, last_tries, may_pass
+from suite.record.saved import COMPRESSED, open_run, plain_name, run_name
 from suite.record.text import clean
-from workloads.data.files import regular
 
-SUFFIXES = (".json", ".jsonl", SUFFIX)
+SAVED_SUFFIXES = (".json", ".json" + COMPRESSED)
 
 #: Files that a comparison writes: a summary beside a report is no run.
 SUMMARY, REPORT = "run.json", "report.html"
@@ -64,7 +64,9 @@ class Loaded:
 
 def find_saved(storage: Path = SAVED) -> list[Path]:
     """The saved runs in ``storage``, the newest last; with a user's own ones also those that are published."""
-    return _by_age(path for folder in with_older(storage) for path in folder.rglob("*.json"))
+    return _by_age(
+        path for folder in with_older(storage) for suffix in SAVED_SUFFIXES for path in folder.rglob(f"*{suffix}")
+    )
 
 
 def find(runs: Sequence[str], storage: Path = SAVED) -> tuple[list[Path], list[str]]:
@@ -96,7 +98,7 @@ def find(runs: Sequence[str], storage: Path = SAVED) -> tuple[list[Path], list[s
             named = [each for each in saved if _has_name(each, run)]
             named = named or [each for each in journals if _has_name(each, run)]
             if not named:
-                last_saved = ", ".join(each.stem for each in saved[-5:]) or "none"
+                last_saved = ", ".join(map(run_name, saved[-5:])) or "none"
                 near = _nearest_name([*journals, *saved], run)
                 meant = f"; did you mean {near!r}?" if near else ""
                 raise LoadError(
@@ -227,11 +229,11 @@ def _read_description(description: Any, path: Path, runs: Runs) -> Any:
 
 
 def _run_id(run: Any, path: Path) -> str:
-    return clean(run or path.stem, 80)
+    return clean(run or run_name(path), 80)
 
 
 def _launch(record: Record, path: Path, run: Any) -> Launch:
-    return Launch(record, intern(_run_id(record.run.get("id") or run, path)), intern(clean(path.name)))
+    return Launch(record, intern(_run_id(record.run.get("id") or run, path)), intern(clean(plain_name(path))))
 
 
 _READERS: Mapping[str, Callable[[Path, list[str], Reader, Runs], Iterator[Launch]]] = {
@@ -242,7 +244,7 @@ _READERS: Mapping[str, Callable[[Path, list[str], Reader, Runs], Iterator[Launch
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[BinaryIO]:
     try:
-        with open(str(path), "rb", opener=regular) as file:
+        with open_run(path) as file:
             yield file
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror or error}") from None
@@ -267,16 +269,16 @@ def _by_age(paths: Iterable[Path]) -> list[Path]:
 
 def _is_run(path: Path) -> bool:
     beside_report = path.name == SUMMARY and path.with_name(REPORT).exists()
-    return path.suffix in SUFFIXES and path.is_file() and not beside_report
+    return path.name.endswith((*SAVED_SUFFIXES, ".jsonl", SUFFIX)) and path.is_file() and not beside_report
 
 
 def _has_name(path: Path, name: str) -> bool:
-    number, _, title = path.stem.partition("_")
-    return name in {path.stem, path.name, number, number.lstrip("0"), title} - {""}
+    number, _, title = run_name(path).partition("_")
+    return name in {run_name(path), plain_name(path), path.name, number, number.lstrip("0"), title} - {""}
 
 
 def _nearest_name(paths: Sequence[Path], name: str) -> str:
-    stems = [path.stem for path in reversed(paths)]
+    stems = [run_name(path) for path in reversed(paths)]
     titles = [title for stem in stems if (title := stem.partition("_")[2])]
-    word = Path(name).name.removesuffix(".jsonl").removesuffix(".json")
+    word = plain_name(Path(name)).removesuffix(".jsonl").removesuffix(".json")
     return "" if word.isdecimal() else nearest(word, [*titles, *stems])

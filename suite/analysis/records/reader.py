@@ -17,9 +17,8 @@ from suite.analysis.records.saved import decode, members, without_surrogates
 from suite.catalog.metrics import METRICS, within
 from suite.record.chain import BEFORE, digest
 from suite.record.record import Record, RecordError
-from suite.record.saved import POINTS, SHARED, decode_line, restore, thin_lines
+from suite.record.saved import POINTS, SHARED, decode_line, open_run, restore, thin_lines
 from suite.record.text import clean, parse_json
-from workloads.data.files import regular
 
 #: Columns of `cells.csv`, and their names in ``record.metrics``. GPU figures are those of the first device.
 HOST_FIGURES, GPU_FIGURES = (
@@ -52,7 +51,7 @@ class Place:
 
     def metrics(self) -> dict[str, Any]:
         """The record's metrics, read again. Raises `OSError` if the file has changed meanwhile."""
-        with open(str(self.path), "rb", opener=regular) as file:
+        with open_run(self.path) as file:
             file.seek(self.at, os.SEEK_SET)
             text = file.read(self.size)
         if hash(text) != self.digest:

@@ -18,6 +18,7 @@ from suite.analysis.options import EXTRAS
 from suite.analysis.records.load import REPORT, SUMMARY, Loaded, LoadError
 from suite.analysis.statistics.accuracy import AccuracyComparison, epochs
 from suite.record import bundle as bundles
+from suite.record.saved import run_name
 from suite.record.scratch import OWNED, scratch
 from suite.record.text import clean
 from suite.report.format.text import no_formula
@@ -169,7 +170,7 @@ def _links(folder: Path, files: Sequence[str], compared: Compared) -> list[Link]
     site = folder.resolve().parent
     paths = [path.resolve() for path in compared.paths if in_site]
     inside = [path.relative_to(site) for path in paths if path.is_relative_to(site)]
-    return links + [Link(f"raw run {clean(path.stem, 60)}", quote(f"../{path.as_posix()}")) for path in inside]
+    return links + [Link(f"raw run {clean(run_name(path), 60)}", quote(f"../{path.as_posix()}")) for path in inside]
 
 
 def _columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:

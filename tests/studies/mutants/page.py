@@ -15,8 +15,6 @@ from tests.studies.mutants.mutant import REFUSED, Mutant
 from tests.studies.mutants.study import EVIDENCE, FAILED, Judgement
 
 PACKAGES = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "flax", "optax", "numpy")
-#: Differences of a kind that are named.
-EXAMPLES = 2
 HEAD = """\
 # Mutants: planted differences
 
@@ -96,17 +94,12 @@ def _parts(judged: Mapping[Mutant, Judgement]) -> list[str]:
 
 
 def _kinds(judged: Mapping[Mutant, Judgement]) -> list[str]:
-    """By kind, how many were noticed of how many, and some of the differences."""
     kinds: dict[str, list[bool]] = {}
-    names: dict[str, dict[str, None]] = {}
     for mutant, judgement in judged.items():
         kinds.setdefault(mutant.kind, []).append(judgement.killed)
-        names.setdefault(mutant.kind, {})[mutant.name] = None
-    lines = ["## By kind", "", "Noticed of planted, and examples.", ""]
-    for kind, killed in kinds.items():
-        examples = "composed by the seed" if kind == DRAWN else "; ".join([*names[kind]][:EXAMPLES])
-        lines.append(_bullet(f"**{kind}** {sum(killed)}/{len(killed)}: {examples}"))
-    return lines
+    parts = [f"{kind} {sum(killed)}/{len(killed)}" for kind, killed in kinds.items()]
+    lines = textwrap.wrap(f"Noticed of planted: {', '.join(parts)}.", 120, break_on_hyphens=False)
+    return ["## By kind", "", *lines]
 
 
 def _bullet(text: str) -> str:
