@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
 from suite.plan.matrix import MatrixError, smoke
 from suite.plan.settings.frameworks import cache_variables
@@ -18,6 +19,7 @@ from suite.plan.settings.strategies import why_not_cached
 from suite.plan.sweeps.sweep import swept
 from suite.record.record import Record
 from suite.report.text.answer import answer
+from suite.worker.launch.applied import NotAppliedError, compare
 from suite.worker.launch.compile_cache import describe, list_files, read
 from tests import records
 from tests.frameworks import needs_frameworks
@@ -43,6 +45,10 @@ def test_only_what_compiles_has_a_cache() -> None:
     kept = {(name, "compile", cache) for name in ("pytorch", "tensorflow", "jax") for cache in ("cold", "warm")}
     assert found == kept | {("pytorch", "eager", ""), ("tensorflow", "graph", "")}
     assert not any(map(why_not_cached, cells))
+    cell = Cell("imdb_lstm", "jax", cache="cold")
+    ran = {name: getattr(cell, name) for name in SETTINGS} | {"loader": "tuned", "cache": "warm"}
+    with pytest.raises(NotAppliedError, match="asked for compile cache cold, but warm is in force"):
+        compare(cell, ran, {})
     assert why_not_cached(Cell("cifar100_cnn", "pytorch", cache="warm"))
     assert why_not_cached(Cell("cifar100_cnn", "jax", cache="warm", devices=2))
     with pytest.raises(MatrixError):
