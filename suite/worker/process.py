@@ -35,7 +35,7 @@ from suite.worker.evidence.fingerprint import DIGESTED_BATCHES
 from suite.worker.evidence.subject import EvidenceContext
 from suite.worker.evidence.updates import FP16_STEPS
 from suite.worker.frameworks import UnsupportedError, import_framework
-from suite.worker.launch import description, group, pages
+from suite.worker.launch import compile_cache, description, group, pages
 from suite.worker.launch.applied import Ran, check_release, read_back
 from suite.worker.launch.description import check, classify
 from suite.worker.launch.phases import measure_late, measure_phases, shift_spans
@@ -214,6 +214,7 @@ class _Launch:
 
     def _first_step(self, training: Any, batch: Any, train: bool) -> None:
         self.send(progress="first step", begin="first_step")
+        kept = compile_cache.list_files(self.job.cache)
         start = time.perf_counter_ns()
         self.settings |= interfaces.describe_training(training)
         compiled = training.compile(batch)
@@ -226,6 +227,7 @@ class _Launch:
         if self.team:
             self.framework.reset_memory(self.device)  # of building a part of a model, and of cuDNN's trials
         self.send(part={"first_step_s": _since(start)}, took="first_step")
+        self.settings |= compile_cache.describe(self.job.cache, kept)
         check([loss], training, "the first step")
 
     def _check_precision(self, evidence: Evidence, *stepped: Any) -> None:
@@ -240,8 +242,9 @@ class _Launch:
             self.send(part={"settings": self.settings})
 
     def _read_back(self, subject: EvidenceContext, training: Any, batch: Any, loader: Any) -> None:
-        ran = Ran(subject, training, batch, loader, self.settings, self.started)
-        self.settings["applied"] = read_back(ran, self.cell)
+        self.settings["applied"] = read_back(
+            Ran(subject, training, batch, loader, self.settings, self.started), self.cell
+        )
 
     def _chill(self, loader: Any, name: str) -> None:
         """Drop the loader's files from the page cache where the cell asks for it. Raises `PagesError`."""

@@ -32,8 +32,8 @@ def lines(table: Table, where: str) -> list[str]:
 
 
 def sentences(table: Table, where: str) -> list[str]:
-    """Returns a sentence for each setting, of throughput and of requests, with all ratios, and one of checkpoints."""
-    return saves(table, where) + [
+    """Returns a sentence for each setting, of throughput and of requests, with all ratios."""
+    return [
         f"{label(place, [ratio for _, ratio in ratios], 'launch')}: "
         + ", ".join(f"{name} {bounded(ratio, note=state(ratio) * bool(ratio.verdict))}" for name, ratio in ratios)
         for name_of in COMPARED
