@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
 
@@ -54,12 +54,16 @@ ACTIVATIONS: dict[str, Function] = {
 }
 
 
-def convolution(x: Array, kernel: Array, stride: int, padding: tuple[int, int]) -> Array | None:
-    """A convolution of ``(b, h, w, in)`` with ``(h, w, in / groups, out)``, padded alike on axes with a larger kernel.
+Pads = tuple[int, int]
 
-    None where the shapes do not fit.
+
+def convolution(x: Array, kernel: Array, stride: int, padding: Pads, across: Pads | None = None) -> Array | None:
+    """A convolution of ``(b, h, w, in)`` with ``(h, w, in / groups, out)``, padded on axes with a larger kernel.
+
+    It is padded alike on both if there is nothing else ``across``. None where the shapes do not fit.
     """
-    pads = [padding if size > 1 else (0, 0) for size in kernel.shape[:2]]
+    both = zip((padding, across or padding), kernel.shape[:2], strict=True)
+    pads = [each if size > 1 else (0, 0) for each, size in both]
     padded = np.pad(x, ((0, 0), *pads, (0, 0)))
     groups, rest = divmod(x.shape[-1], kernel.shape[2])
     if rest or kernel.shape[3] % groups or any(p < k for p, k in zip(padded.shape[1:3], kernel.shape, strict=False)):
@@ -79,11 +83,66 @@ def dilate(x: Array, stride: int, axes: int) -> Array:
     return wide
 
 
-def geometries(side: int, size: int, after: int) -> Iterator[tuple[int, int, int]]:
-    """Every stride, and padding before and behind, that lead from one side to another."""
-    for stride, before, behind in product(STRIDES, range(2 * size), range(2 * size)):
-        if side + before + behind >= size and (side + before + behind - size) // stride + 1 == after:
-            yield stride, before, behind
+def placings(
+    before: Sequence[int], after: Sequence[int], kernel: Sequence[int], up: int
+) -> list[tuple[int, Pads, Pads | None]]:
+    """Every stride and padding of a convolution, or of one whose transpose goes ``up``, from one shape to another.
+
+    Those that are not alike on both axes come last, and are of the least stride alone.
+    """
+    if not kernel:
+        return [(1, (0, 0), None)]
+    along, *across = (_geometries(before[at], size, after[at], up) for at, size in enumerate(kernel, 1))
+    alike: list[tuple[int, Pads, Pads | None]] = [(*each, None) for each in along]
+    pairs = [(one, other) for one, other in product(along, *across) if one != other] if across else []
+    return alike + [(*one, pads) for one, (stride, pads) in pairs if one[0] == stride == along[0][0]]
+
+
+def _geometries(side: int, size: int, after: int, up: int) -> list[tuple[int, Pads]]:
+    """Every stride, and padding before and behind, that lead from one side to another, the most even ones first."""
+    found = list[tuple[int, Pads]]()
+    wide = up * (side - 1) + 1
+    for stride, *pads in product(STRIDES if up == 1 else (1,), range(2 * size), range(2 * size)):
+        if wide + sum(pads) >= size and (wide + sum(pads) - size) // stride + 1 == after:
+            found.append((stride, (pads[0], pads[1])))
+    return sorted(found, key=lambda place: (place[0], abs(place[1][0] - place[1][1])))
+
+
+def windows_of(shape: tuple[int, ...], lacks: tuple[int, ...]) -> dict[str, Function]:
+    """Pictures, or sequences, that lack so many rows and columns of ``(b, h, w, c)``, or ``(b, t, c)``, by name.
+
+    All that is cut off may be on one side, and zeros may stand for a row or column at either end.
+    """
+    axes = [_windows(side, lack) for side, lack in zip(shape[1:-1], lacks, strict=True)]
+    names = ("rows", "columns") if len(axes) > 1 else ("positions",)
+    every = sorted(product(*(axis.items() for axis in axes)), key=lambda each: len({name for name, _ in each}))
+    found: dict[str, Function] = {}
+    for window in every:
+        name = "; ".join(f"{axis} {way}" for axis, (way, _) in zip(names, window, strict=True))
+        found[name] = partial(_select, places=[places for _, places in window])
+    return found
+
+
+def _windows(side: int, lack: int) -> dict[str, Array]:
+    """The places of what is kept; -1 stands for zeros."""
+    found, length = {}, side - lack
+    for start in range(-1, lack + 2):
+        places = np.arange(start, start + length)
+        places[places >= side] = -1
+        words = f"{max(start, 0)} to {min(start + length, side) - 1}"
+        if -1 not in places:
+            found[words] = places
+            found[f"{words}, the first zero"] = np.concatenate([[-1], places[1:]])
+            found[f"{words}, the last zero"] = np.concatenate([places[:-1], [-1]])
+        else:
+            found[f"{words}, and zeros {'before' if start < 0 else 'behind'}"] = places
+    return found
+
+
+def _select(x: Array, places: list[Array]) -> Array:
+    for axis, kept in enumerate(places, 1):
+        x = np.where((kept >= 0).reshape([-1 if at == axis else 1 for at in range(x.ndim)]), np.take(x, kept, axis), 0)
+    return x
 
 
 def recurrent_states(x: Array, cell: Callable[..., tuple[Array, ...]], units: int) -> Array:

@@ -32,6 +32,7 @@ REMEDIES = {
     "order of means": "take one mean over all labels that count, or one of each sample's, on both sides",
     "sum for mean": "divide by the number of values",
     "pooling": "pool in the same way: window, stride, padding, and whether the padding counts",
+    "edges": "pad on the same sides, and round lengths alike: ceil_mode=True and padding keep what others cut off",
     "form of GELU": "choose the same form; approximate=False is exact",
     "order of channels": "concatenate in the same order",
     "order of directions": "concatenate the forward states before the backward ones, in every layer",
@@ -72,7 +73,9 @@ def find_causes(case: Case) -> dict[str, str]:
 
 def _find(case: Case) -> Iterator[Change]:
     stage, sides = case.place.stage, case.pair.sides
-    if stage == "logits" and case.targets is not None:
+    if case.edges:
+        yield Change("edges", *case.edges)
+    elif stage == "logits" and case.targets is not None:
         formulas = [inside.formulas(case)] if case.place.inside and case.layer else [between.formulas(case)]
         change = _first(chain(attention.formulas(case), *formulas), case.targets, case.few)
         found = [change] if change else [*between.transformations(case), *_find_narrow(*case.targets)]
@@ -141,7 +144,7 @@ def _name(change: Change) -> str:  # noqa: PLR0911 -- a list of names
     if what == "residual":
         return "lost residual" if "nothing" in ways else "another residual"
     if what == "padding" and len({way.partition(",")[0] for way in ways}) == 1:
-        causal = "causal kernel" if any(way.endswith(" 0 behind") for way in ways) else what
+        causal = "causal kernel" if any(way.endswith(" 0 behind") and "across" not in way for way in ways) else what
         return causal if ways[0].startswith("stride 1,") else '"same" padding with stride 2'
     if what == "pooling" and any("position" in way or "words" in way for way in ways):
         return what if len({"mean" if "divided" in way else way.split()[1] for way in ways}) > 1 else "masked padding"

@@ -16,6 +16,8 @@ from workloads.data.dataset import Array
 #: At a larger scale, by how many times a change of all weights by a few roundings the answers may differ; and how much
 #: of them that may be, above which nothing is compared there.
 AMPLIFIED, CHAOTIC = 10.0, 1e-3
+#: A gradient that is no larger than so much of the model's largest is zero by mathematics.
+STILL = 1e-9
 #: How far the share of a sample's right positions may be off: frameworks divide two integers in float32 or in float64.
 SHARE_ROUNDING = 1e-6
 
@@ -62,18 +64,35 @@ def first_difference(pair: Pair, found: list[Check]) -> Place | None:
         return Place(name, reached=False)
     if name == "larger scale":
         return _first_at_scale(pair.scaled)
-    if name in ("weights", "logits") and (place := _first_layer(pair)):
+    if name in ("weights", "logits") and (place := _first_layer(pair) or _first_of_another_size(pair)):
         return place
     if name == "weights":
         tensor = _worst(distances(pair.given.weights, pair.other.group("weights")))
     elif name in ("gradients", "three steps"):
         one, other = (pair.moved(side, "first" if name == "three steps" else name) for side in pair.sides)
-        tensor = _worst(distances(one, other, GRADIENT_LEAST))
+        gaps = distances(one, other, GRADIENT_LEAST)
+        if name == "three steps" and _differs(found, "larger scale") and _is_first_update_the_same(pair, gaps):
+            return _first_at_scale(pair.scaled)
+        tensor = _worst(gaps)
     elif name == "evaluation":
         layer = next((layer for layer in pair.layers if not _has_same_statistics(layer)), None)
     elif name == "dropout" and (differing := first_differing(pair)):
         layer = differing[0]
     return Place(name, layer, tensor=tensor)
+
+
+def _differs(found: list[Check], name: str) -> bool:
+    return any(check.name == name and check.same is False for check in found)
+
+
+def _is_first_update_the_same(pair: Pair, gaps: Mapping[str, float]) -> bool:
+    """Whether later updates alone differ: something acts on few values, and on more at a larger scale.
+
+    Adam moves a tensor whose gradient is zero by mathematics as its rounding says, in each framework another way.
+    """
+    norms = [{tensor: np.linalg.norm(g) for tensor, g in side.group("gradients").items()} for side in pair.sides]
+    still = STILL * max((norm for each in norms for norm in each.values()), default=0.0)
+    return all(gap <= TOLERANCE or all(each[tensor] <= still for each in norms) for tensor, gap in gaps.items())
 
 
 def _check(name: str, gap: float, detail: str = "", bound: float = TOLERANCE) -> Check:
@@ -210,6 +229,14 @@ def _first_layer(pair: Pair, tolerance: float = TOLERANCE, scaled: bool = False)
         alike = same(layer.pair("input"), tolerance)
         if not same(layer.pair("output"), tolerance) or not alike:
             return Place("logits", layer, inside=alike, scaled=scaled)
+    return None
+
+
+def _first_of_another_size(pair: Pair) -> Place | None:
+    """The first layer into which one side gives more than the other; its edge was left out when they were compared."""
+    for layer in pair.layers:
+        if all("input" in side for side in layer.sides) and layer.one["input"].size != layer.other["input"].size:
+            return Place("logits", layer, inside=False)
     return None
 
 

@@ -6,124 +6,25 @@ residual addition too, where nothing is zero, and whether samples, positions and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from suite.prove.arithmetic import passages
 from suite.prove.layers import Layer, Pair
-from suite.prove.numbers import TOLERANCE, distance
+from suite.prove.masks import LEAST_NUMBERS, LEAST_SHARE, ROUNDING, Draws
 from suite.prove.search import Change
 from workloads.data.dataset import Array
 
-#: Of a share that differs by chance: so many standard deviations, and as much in any case.
-DEVIATIONS, LEAST_SHARE = 6.0, 0.02
+#: Of a share that differs by chance: so many standard deviations, and `LEAST_SHARE` in any case.
+DEVIATIONS = 6.0
 #: The same of the logarithm of a spread, whose deviation is that of a few passes.
 SPREAD_DEVIATIONS, LEAST_SPREAD = 8.0, 0.1
 #: The same of how alike draws are, whose deviation is estimated to be larger than it is; alike to this, they are equal.
 ALIKE_DEVIATIONS, LEAST_ALIKE, EQUAL = 5.0, 0.02, 0.9
-#: Numbers that show how alike draws are, at least, and positions that are looked at, at most.
-LEAST_NUMBERS, POSITIONS = 50, 64
-#: The largest relative difference that is of rounding, in float32 too.
-ROUNDING = 1e-5
-#: How far back the parts of a layer's input are looked for.
-NEAR = 3
-
-
-@dataclass(frozen=True, eq=False)
-class Mask:
-    """A dropout right before a layer: ``of`` what, what it keeps (passes, samples, ...), and by which factor.
-
-    ``kept`` is NaN where there was nothing to drop.
-    """
-
-    of: str
-    kept: Array
-    scale: float
-
-    @cached_property
-    def share(self) -> float:
-        """What it drops."""
-        return 1 - float(np.nanmean(self.kept))
-
-    @property
-    def drops(self) -> bool:
-        return self.share > 0 or abs(self.scale - 1) > ROUNDING
-
-    @property
-    def rate(self) -> float:
-        """The rate that scales by 1 / (1 - rate); 0 where the share that is dropped is not near it."""
-        rate = 1 - 1 / self.scale if self.drops and self.scale > 1 else 0.0
-        return rate if abs(rate - self.share) < 0.1 else 0.0
-
-    def __str__(self) -> str:
-        return f"drops {self.rate or self.share:.1%} of {self.of}" if self.drops else "drops nothing"
-
-
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """The passes of one framework at one layer; ``earlier`` are the layers that it called before, the last one last."""
-
-    side: Mapping[str, Array]
-    earlier: list[dict[str, Array]]
-
-    @property
-    def passes(self) -> Array:
-        """The inputs (passes, samples, ...)."""
-        return self.side["drawn_input"]
-
-    @property
-    def plain(self) -> Array:
-        """The same samples' input without dropout."""
-        return self.side["input"][: self.passes.shape[1]]
-
-    @cached_property
-    def spread(self) -> float:
-        """The variance over the passes by the mean square; 0 where it is of rounding."""
-        value = float(self.passes.var(0, ddof=1).mean() / max(float((self.plain**2).mean()), 1e-300))
-        return value if value > ROUNDING**2 else 0.0
-
-    @cached_property
-    def spread_error(self) -> float:
-        """The standard deviation of the spread's logarithm, by leaving out one pass after the other."""
-        count = len(self.passes)
-        logs = [np.log(np.delete(self.passes, each, 0).var(0, ddof=1).mean()) for each in range(count)]
-        return float(np.sqrt((count - 1) * np.var(logs)))
-
-    @cached_property
-    def repeated(self) -> bool:
-        """Whether two passes have the same draws, which are some."""
-        if np.count_nonzero(self.plain) < LEAST_NUMBERS or distance(self.passes[0], self.plain) <= ROUNDING:
-            return False
-        return len({each.tobytes() for each in self.passes}) < len(self.passes)
-
-    @cached_property
-    def mask(self) -> Mask | None:
-        """The dropout between the layers before and this one; None where the input's parts are not found.
-
-        Where an earlier dropout explains the passes as well, there is none here.
-        """
-        masks = [mask for mask in self._masks() if mask is not None]
-        return next((mask for mask in masks if not mask.drops), masks[0] if masks else None)
-
-    def _masks(self) -> Iterator[Mask | None]:
-        """The dropout, for every way in which the numbers come from those of the layers before."""
-        x, plain = self.passes, self.plain
-        arrays = [list(_arrays(layer)) for layer in self.earlier]
-        for output, drawn in (layer[0] for layer in arrays[: -NEAR - 1 : -1] if layer):
-            if drawn.shape[:2] == x.shape[:2] and (passage := next(passages(output, plain), None)):
-                yield _mask("the input", np.stack([passage(each) for each in drawn]), x)
-            for stem, drawn_stem in (pair for layer in arrays[::-1] for pair in layer if output.shape == plain.shape):
-                if drawn_stem.shape == x.shape and distance(stem, plain - output) <= TOLERANCE:
-                    yield _mask("what is added", drawn, x - drawn_stem)
-                    yield _mask("what it is added to", drawn_stem, x - drawn)
-                    yield _mask("the sum", drawn + drawn_stem, x)
-        if all(
-            distance(np.broadcast_to(still, drawn.shape), drawn) <= ROUNDING for each in arrays for still, drawn in each
-        ):
-            yield _mask("the input", np.broadcast_to(plain, x.shape), x)
+#: Positions whose draws are looked at, at most.
+POSITIONS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +117,7 @@ def first_differing(pair: Pair) -> tuple[Layer, Change] | None:
     here = next((each for each in compared if each.change), None)
     if here is None or here.change is None:
         return None
-    drops = [mask is not None and mask.drops for mask in (side.mask for side in here.sides)]
+    drops = [side.drops_beside(here.sides[1 - at]) for at, side in enumerate(here.sides)]
     if here.change.what in ("", "dropout missing") and drops[0] != drops[1]:
         at = drops.index(True)
         for later in compared[compared.index(here) + 1 :]:
@@ -232,26 +133,6 @@ def silent(pair: Pair) -> list[str]:
     seen = [each.sides for each in compare_layers(pair)] if any(pair.given.dropout) else []
     drawing = [any(sides[at].spread or sides[at].repeated for sides in seen) for at in (0, 1)]
     return [name for name, draws in zip(pair.names, drawing, strict=True) if any(pair.given.dropout) and not draws]
-
-
-def _arrays(side: Mapping[str, Array]) -> Iterator[tuple[Array, Array]]:
-    """What a layer gives and takes: without dropout, of as many samples as in the passes, and in these."""
-    for name in ("output", "input"):
-        if name in side and f"drawn_{name}" in side:
-            drawn = side[f"drawn_{name}"]
-            yield side[name][: drawn.shape[1]], drawn
-
-
-def _mask(of: str, base: Array, value: Array) -> Mask | None:
-    """The dropout that makes ``value`` of ``base``: zeros, and one multiple everywhere else."""
-    there = np.abs(base) > 1e-6 * np.abs(base).max(initial=0.0)
-    if not there.any() or np.abs(value[~there]).max(initial=0.0) > 1e-4 * np.abs(base).max():
-        return None
-    ratios = np.divide(value, base, out=np.full(base.shape, np.nan), where=there)
-    kept = np.where(there, np.abs(ratios) > ROUNDING, np.nan)
-    rest = ratios[kept == 1]
-    scale = float(np.median(rest)) if rest.size else 1.0
-    return Mask(of, kept, scale) if np.abs(rest - scale).max(initial=0.0) <= ROUNDING * abs(scale) else None
 
 
 def _find_likeness(draws: Array, width: int) -> dict[str, tuple[float, float]]:

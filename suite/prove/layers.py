@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -63,6 +64,14 @@ class Layer:
         if name not in self._pairs:
             self._pairs[name] = align(self.one[name], self.other[name])
         return self._pairs[name]
+
+    @property
+    def whole(self) -> Array | None:
+        """The output with the edges that one side may have cut off, if both have the same or edges of their own."""
+        if not all("output" in side for side in self.sides) or self.one["output"].shape == self.other["output"].shape:
+            return self.common("output")
+        larger, other = sorted((side["output"] for side in self.sides), key=np.size, reverse=True)
+        return larger if (len(larger), larger.shape[-1]) == (len(other), other.shape[-1]) else None
 
     def common(self, name: str) -> Array | None:
         """What both sides have alike under this name."""
@@ -227,6 +236,14 @@ class Case:
         if self.layer is not None:
             return self.layer.pair("output" if self.place.inside else "input")
         return self.pair.one.arrays["logits"], self.pair.other.arrays["logits"]
+
+    @cached_property
+    def edges(self) -> list[str]:
+        """By side, how long what goes into the layer is, where one has an edge that the other lacks and no more."""
+        if self.layer is None or self.place.inside or not same(self.targets):
+            return []
+        one, other = (Counter(side["input"].shape) for side in self.layer.sides)
+        return [" x ".join(map(str, rest.elements())) for rest in (one - other, other - one)] if one != other else []
 
     def common(self) -> Iterator[tuple[str, Array, Layer | None]]:
         """What the layers before gave or took alike, the nearest first, and at last the model's inputs."""

@@ -45,7 +45,7 @@ def explanation(one: Numbers, other: Numbers, given: Given, found: list[Check]) 
         return []
     case = Case(pair.scaled if place.scaled else pair, place)
     lines = [f"  differs first: {where(place, case.earlier[-1].name if case.earlier else '')}"]
-    if place.layer is not None and place.stage == "logits" and case.targets:
+    if place.layer is not None and place.stage == "logits" and case.targets and not case.edges:
         lines[0] += f", by {distance(*case.targets):.1e}"
     causes = find_causes(case)
     for cause, words in causes.items():

@@ -5,6 +5,7 @@ All that is judged is in the record, so that a checker comes to the same answer.
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 from suite.catalog.metrics import number, within
@@ -47,6 +48,14 @@ NAMES_MOST, NAME_MOST = 3, 20
 def is_disturbed(record: Record) -> bool:
     """Whether something outside of the launch took so much that its speed says little."""
     return bool(find_disturbances(record))
+
+
+def find_late_s(record: Record, name: str) -> list[float]:
+    """Seconds that the parent waited for a core before it read of this, each time; 0 in a launch not disturbed."""
+    if not record.ledger:
+        return []
+    seen_s, late_s = (each.get(name, ()) for each in (record.ledger.seen_s, record.ledger.late_s or {}))
+    return [late if is_disturbed(record) else 0.0 for _, late in zip_longest(seen_s, late_s, fillvalue=0.0)]
 
 
 def has_readings(record: Record) -> bool:

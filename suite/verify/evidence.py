@@ -155,7 +155,7 @@ def ledger(run: Submission) -> Iterator[Problem]:
         if any(told) and not any(map(number, powers)):
             yield Problem(FAILED, f"{record.key} tells energy, and no power beside it", MEASURE)
     rows = {row.key: row.ok for each in run.groups for row in each.rows}
-    for key, words in find_unaccounted(rows).items():
+    for key, words in find_unaccounted(rows, submitted=True).items():
         found = [record for record in rows[key] if problems(record)] or rows[key]
         if all("contaminated" in record.flags for record in found):  # as a busy machine has it; the row is not ranked
             yield Problem(WARNING, f"{key[1].id} is not ranked: {words}", "measure on an idle machine")

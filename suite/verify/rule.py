@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -53,7 +53,7 @@ class Submission:
     def of(cls, bundle: Bundle) -> Submission:
         """Raises `RecordError` for lines that are no journal."""
         header, links, ended = read_lines(bundle.lines)
-        return cls(bundle.about, header, tuple(links), tuple(ended))
+        return cls(bundle.about, header, tuple(links), tuple(map(_without_excuse, ended)))
 
     @property
     def run(self) -> Mapping[str, Any]:
@@ -138,3 +138,8 @@ def judge(rule: Rule, run: Submission) -> Answer:
         return Answer(rule, PASSED)
     more = f" (and {len(every) - 1} more)" if len(every) > 1 else ""
     return Answer(rule, every[0].kind, clean(every[0].why, 400) + more, every[0].mend)
+
+
+def _without_excuse(record: Record) -> Record:
+    """The record without what its parent waited for a core: it excuses late messages, and nobody can check it here."""
+    return replace(record, ledger=replace(record.ledger, late_s=None)) if record.ledger else record

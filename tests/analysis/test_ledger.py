@@ -10,6 +10,7 @@ from suite.analysis.identity.verdicts import verdicts
 from suite.analysis.records.ledger import UNACCOUNTED, find_unaccounted, problems
 from suite.analysis.records.load import load
 from suite.analysis.records.steps import OVERFLOWS, check_rate
+from suite.analysis.rows.blocks import flags_of
 from suite.analysis.statistics.fastest import find_fastest
 from suite.analysis.statistics.inference import BLOCKS_LEAST
 from suite.record.disturbance import CONTAMINATED
@@ -101,8 +102,8 @@ def test_words_take_their_operations() -> None:
     slow, fast = (Decoded(1, 8, 8, 1.0, seconds) for seconds in (1.0, 1e-9))
     found = []
     for each in (slow, fast):
-        inference = replace(served.inference, decoded=(each,))
-        found.append([*check_rate(replace(served, workload=served.workload | flops, inference=inference), 1e10)])
+        decoding = replace(served, inference=replace(served.inference, decoded=(each,)))
+        found.append([*check_rate(replace(decoding, workload=served.workload | flops), 1e10)])
     assert found == [[], ["decoding reaches 5000% of the highest rate that was measured"]]
 
 
@@ -138,20 +139,35 @@ def test_in_fp16_steps_that_overflow_are_no_updates() -> None:
     assert problems(replace(record, cell=record.cell.but(precision="fp32"), ledger=ledger))
 
 
+def at(share: float, launch: int, peak: float = 1e12) -> Record:
+    """A launch that reaches so much of 1 TFLOP/s, and measured a peak."""
+    made = records.record(launch=launch)
+    flops = share * 1e12 / (made.samples_per_s or 1)
+    return replace(made, workload={"training_flops_per_sample": flops}, settings={"peak_flops_per_s": peak})
+
+
 def test_the_peak_is_that_of_several_launches() -> None:
     """One launch alone may be disturbed while it measures the peak, so that it seems to be beyond that."""
-
-    def at(share: float, launch: int, peak: float = 1e12) -> Record:
-        made = records.record(launch=launch)
-        flops = share * 1e12 / (made.samples_per_s or 1)
-        return replace(made, workload={"training_flops_per_sample": flops}, settings={"peak_flops_per_s": peak})
-
     alone = at(0.9, 0, peak=0.55e12)
     assert problems(alone) == []
     assert find_unaccounted({"row": [alone, at(0.9, 1), at(0.9, 2)]}) == {}
     (found,) = find_unaccounted({"row": [at(0.9, 0), at(0.9, 1), at(1.1, 2)]}).values()
     assert found.endswith("of the highest rate that was measured (1 of 3 launches)")
     assert problems(at(2.1, 0))
+
+
+def test_a_peak_that_was_measured_beside_others_is_not_held_against_a_launch() -> None:
+    """Another launch of the run measured three times as much, or this one says that others ran; as submitted, it is."""
+    low, other = at(0.9, 0, peak=0.3e12), at(0.9, 1)
+    busy = replace(low, flags=(CONTAMINATED,))
+    for launches in ([low, other], [low, replace(other, flags=(CONTAMINATED,))], [busy]):
+        assert find_unaccounted({"row": launches}) == {}
+        assert find_unaccounted({"row": launches}, submitted=True)
+    assert UNACCOUNTED not in flags_of(low)
+    threaded = replace(other, cell=other.cell.but(threads=4))
+    forged = replace(at(2.1, 0, peak=0.3e12), flags=(CONTAMINATED,))
+    for rows in ([low], [low, threaded], [at(2.1, 0), other], [forged], [forged, other]):
+        assert find_unaccounted({each.key: [each] for each in rows})
 
 
 def test_a_training_to_its_end_is_accounted_for_by_its_epochs() -> None:
@@ -175,22 +191,37 @@ def test_short_bursts_may_wait_for_a_core() -> None:
     assert problems(filling(0.93, 20.0)) == ["windows of input fill 93% of the time in which they were taken"]
 
 
+def read_late(own_s: float, seen_s: float, others: float = 0.8, late_s: float | None = None) -> Record:
+    """A launch whose one burst took so long by both clocks, beside others who took so much."""
+    phase = Phase((Window(1, own_s),), spans=((0.0, own_s),))
+    late = None if late_s is None else {"input": (late_s,)}
+    return replace(
+        records.record(), phases={"input": phase}, flags=(CONTAMINATED,),
+        metrics={"host": {"disturbance": {"others_share": others}}},
+        ledger=Ledger(1, 1, {}, {"input": (seen_s,)}, late),
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(("own_s", "seen_s"), [(0.992, 1.222), (0.855, 0.656)])
 def test_a_parent_may_read_late_beside_other_programs(own_s: float, seen_s: float) -> None:
     """As in two launches of ResNet-18 on two cores, beside programs that kept a dozen busy; two seconds are a fault."""
-
-    def taking(seconds: float, others: float) -> Record:
-        phase = Phase((Window(1, seconds),), spans=((0.0, seconds),))
-        metrics = {"host": {"disturbance": {"others_share": others}}}
-        return replace(
-            records.record(), phases={"input": phase}, flags=("contaminated",), metrics=metrics,
-            ledger=Ledger(1, 1, {}, {"input": (seen_s,)}),
-        )  # fmt: skip
-
-    assert problems(taking(own_s, 0.8)) == []
-    for fault in (taking(own_s, 0.2), taking(own_s + 2, 0.8)):
+    assert problems(read_late(own_s, seen_s)) == []
+    for fault in (read_late(own_s, seen_s, 0.2), read_late(own_s + 2, seen_s)):
         (problem,) = problems(fault)
         assert "passed outside" in problem
+
+
+@pytest.mark.parametrize("by_s", [0.68, -0.68])
+def test_a_parent_that_had_no_core_may_read_later_still(by_s: float) -> None:
+    """By as much as the kernel counted; in launches that were not disturbed, that is no excuse."""
+    assert problems(read_late(2.0, 2.0 + by_s, late_s=0.7)) == []
+    for fault in (
+        read_late(2.0, 2.0 + by_s),
+        read_late(2.0, 2.0 + by_s, 0.2, 0.7),
+        read_late(2.0, 2.0 + 3 * by_s, late_s=0.7),
+    ):
+        assert problems(fault)
+    assert "late_s" not in read_late(2.0, 2.0).to_json()["ledger"], "as before there was any"
 
 
 def test_the_ledger_is_a_part_of_a_record() -> None:

@@ -45,6 +45,7 @@ class Mistake:
 IMPORT = "parameter.copy_(torch.from_numpy(weights[name].transpose(layout)))"
 RESHAPED = '(weights[name].reshape(8, 64) if "hidden/k" in name else weights[name].transpose(layout))'
 CE = "F.cross_entropy(model(images), labels.long())"
+HALVES = " + sum(5e-5 * p.square().sum() for p in model.parameters())"
 DROP = "F.dropout(x, self.rate, self.training)"
 VARIANCE = '"var": after["var"] + batch_share / (len(images) * VALUES - 1)'
 BLOCK = "x = F.relu(self.norm(self.conv2(x)))"
@@ -57,6 +58,8 @@ BEFORE = "dtype=dtype)\n        self.near.register_forward_pre_hook(lambda _, x:
 
 UP = "stride=2, padding=1, output_padding=1, dtype=dtype)"
 UP_ELSEWHERE = "stride=2, dtype=dtype)\n        self.up.register_forward_hook(lambda *call: call[2][..., :-1, :-1])"
+NOT_OUTPUT = "stride=2, padding=1, dtype=dtype)"
+NOT_OUTPUT += "\n        self.up.register_forward_hook(lambda *call: F.pad(call[2], (0, 1, 0, 1)))"
 BEHIND = "F.max_pool2d(F.pad(F.relu(self.conv1(x)), (0, 1, 0, 1)), 3, 2)"
 COPIED = "parameter.copy_(torch.from_numpy(flat[name].transpose(layout)))"
 SECOND = "\n        model.lstm.bias_hh_l1.copy_(model.lstm.bias_ih_l1)"
@@ -123,6 +126,8 @@ MISTAKES = (
     Mistake("padding-counted", *PARTS, "count_include_pad=False", "count_include_pad=True", "layer attention",
             "pooling"),
     Mistake("alignment", *PARTS, UP, UP_ELSEWHERE, "layer up", "alignment"),
+    Mistake("alignment-of-columns", *PARTS, UP, UP_ELSEWHERE.replace(":-1, :-1", "1:, :-1"), "layer up", "alignment"),
+    Mistake("no-output-padding", *PARTS, UP, NOT_OUTPUT, "layer up", "alignment"),
     Mistake("root-epsilon", *PARTS, "eps=1e-6", "eps=1e-5", "layer root", "epsilon"),
     Mistake("batch-epsilon", *PARTS, "eps=EPSILON", "eps=1e-3", "layer norm", "epsilon"),
     Mistake("slope", *PARTS, "(x)), 0.2)", "(x)), 0.01)", "layer up", "activation"),
@@ -132,6 +137,7 @@ MISTAKES = (
     Mistake("stack-bias-twice", *PARTS, COPIED, COPIED + SECOND, "layer lstm1 and lstm2", "bias twice"),
     Mistake("no-smoothing", *PARTS, ", label_smoothing=SMOOTHING", "", "loss", "label smoothing"),
     Mistake("decay-in-the-loss", *PARTS, "SMOOTHING)\n", "SMOOTHING) + DECAY(model)\n", "loss", "weight decay"),
+    Mistake("decay-of-all", *IMAGE, CE, CE + HALVES, "loss", "weight decay"),
     Mistake("six", *PARTS, "F.relu(", "F.relu6(", "larger scale, between layer conv1 and layer conv2", "activation"),
     Mistake("least", *PARTS, "logits.argmax(1)", "logits.argmin(1)", "evaluation", "answers"),
     *(Mistake(name, "transformer", "pytorch", *others) for name, *others in transformer.MISTAKES),

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.prove.compare import Check, checks
+from suite.prove.compare import Check, checks, first_difference
+from suite.prove.layers import pair_of
 from suite.prove.numbers import Given, Numbers, distances
 from suite.prove.output import explanation, verdict
 from suite.worker.evidence.layers import SCALE, enlarge, enlarge_inputs
+from suite.worker.evidence.proof import _likeliest
 
 DRAW = np.random.default_rng(0)
 WEIGHTS = {"a/kernel": DRAW.standard_normal((4, 3)), "a/bias": DRAW.standard_normal(3)}
@@ -124,6 +126,27 @@ def test_right_answers_are_compared(group: str, answers: str) -> None:
     name = "evaluation" if group == "evaluation" else "larger scale"
     other = numbers("jax", **{f"{group}__{answers}": np.zeros(8)})
     assert compared(numbers("pytorch"), other)[name].same is False
+
+
+def test_the_likeliest_label_is_one_of_those_that_there_are() -> None:
+    """Of several outputs that are joined, the first tell the labels."""
+    joined = np.array([[0.1, 0.9, 5.0, 7.0], [0.3, 0.2, 9.0, 1.0]])
+    assert _likeliest(joined, LABELS[:2], 2) == pytest.approx([1, 0])
+
+
+def test_where_later_updates_alone_differ_the_larger_scale_says_why() -> None:
+    """A ReLU that no value of the first batch meets; Adam moves what has no gradient otherwise in each framework."""
+    moved = {"after__a__kernel": 2 * WEIGHTS["a/kernel"], "scaled__logits": np.zeros((8, 3))}
+    moved |= {"scaled__again": np.zeros((8, 3)), "scaled__layers__0__output": np.zeros((8, 3))}
+    pair = pair_of(numbers("pytorch"), numbers("jax", **moved), GIVEN)
+    place = first_difference(pair, checks(*pair.sides, GIVEN))
+    assert place is not None
+    assert place.scaled
+    moved |= {"first__a__kernel": 2 * WEIGHTS["a/kernel"]}
+    pair = pair_of(numbers("pytorch"), numbers("jax", **moved), GIVEN)
+    place = first_difference(pair, checks(*pair.sides, GIVEN))
+    assert place is not None
+    assert (place.scaled, place.tensor) == (False, "a/kernel")
 
 
 def test_shares_of_right_positions_may_be_divided_in_float32() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from suite.prove.arithmetic import ACTIVATIONS, convolution, dilate, pool, recurrent_states
 from suite.prove.causes import find_causes
+from suite.prove.compare import Check, first_difference
 from suite.prove.formulas import inside
 from suite.prove.layers import Case, Pair, Place
 from suite.prove.numbers import Given, Numbers
@@ -59,12 +60,12 @@ def normalised(x: Any, axes: Any, epsilon: float, ddof: int = 0, *, centred: boo
     return less / np.sqrt((less**2).mean(axes, keepdims=True) * count / (count - ddof) + epsilon) * SCALE + SHIFT
 
 
-def convolved(kernel: Any, stride: int = 1, padding: tuple[int, int] = (1, 1), bias: Any = BIAS) -> Any:
-    return convolution(PICTURE, kernel, stride, padding) + bias
+def convolved(kernel: Any, stride: int = 1, padding: Any = (1, 1), bias: Any = BIAS, across: Any = None) -> Any:
+    return convolution(PICTURE, kernel, stride, padding, across) + bias
 
 
-def transposed(kernel: Any, padding: tuple[int, int]) -> Any:
-    return convolution(dilate(PICTURE, 2, 2), kernel[::-1, ::-1].swapaxes(2, 3), 1, padding) + BIAS
+def transposed(kernel: Any, *padding: tuple[int, int]) -> Any:
+    return convolution(dilate(PICTURE, 2, 2), kernel[::-1, ::-1].swapaxes(2, 3), 1, *padding) + BIAS
 
 
 def gru(order: tuple[int, ...] = (0, 1, 2), bias: Any = GRU["bias"], *, reset: bool = True, update: bool = True) -> Any:
@@ -115,6 +116,8 @@ INSIDE = {
         "layout of a kernel"),
     "convolution: no bias": (PICTURE, convolved(KERNEL), convolved(KERNEL, bias=0), "bias missing"),
     "transposed: alignment": (PICTURE, transposed(UP, (1, 2)), transposed(UP, (2, 1)), "alignment"),
+    "transposed: alignment of columns": (PICTURE, transposed(UP, (1, 2)), transposed(UP, (1, 2), (2, 1)), "alignment"),
+    "convolution: columns": (PICTURE, convolved(KERNEL), convolved(KERNEL, 1, (1, 1), across=(2, 0)), "padding"),
     "transposed: mirrored": (PICTURE, transposed(UP, (1, 2)), transposed(UP[::-1, ::-1], (1, 2)), "layout of a kernel"),
     "GRU: order of gates": (WORDS, gru(), gru((1, 0, 2)), "order of gates"),
     "GRU: reset before": (WORDS, gru(), gru(reset=False), "reset gate"),
@@ -173,6 +176,35 @@ def test_what_stands_between_layers(right: Any, wrong: Any, cause: str) -> None:
     assert between(before, right, wrong) == ([cause] if cause else [])
 
 
+def padded(array: Any, rows: tuple[int, int], columns: tuple[int, int]) -> Any:
+    return np.pad(array, ((0, 0), rows, columns, (0, 0)))
+
+
+EDGES = np.random.default_rng(4).standard_normal((8, 9, 9, 3))
+#: What is left of nine rows and columns: cut off or shifted at either end, on either axis, with zeros for some.
+CUT = {
+    "the other end": (EDGES[:, 1:, 1:], EDGES[:, :-1, :-1]),
+    "columns alone": (EDGES[:, 1:, 1:], EDGES[:, 1:, :-1]),
+    "two at one end": (EDGES[:, 1:-1, 1:-1], EDGES[:, 2:, 2:]),
+    "zeros for the last": (EDGES[:, 1:, 1:], padded(EDGES[:, 1:-1, 1:-1], (0, 1), (0, 1))),
+    "zeros for the last column": (EDGES[:, 1:, 1:], padded(EDGES[:, 1:, 1:-1], (0, 0), (0, 1))),
+    "shifted rows": (EDGES, padded(EDGES[:, :-1], (1, 0), (0, 0))),
+    "a sequence": (EDGES[:, 1:, 0], EDGES[:, :-1, 0]),
+}
+
+
+@pytest.mark.parametrize("after", [lambda x: x, ACTIVATIONS["ReLU"]], ids=["alone", "activated"])
+@pytest.mark.parametrize(("right", "wrong"), CUT.values(), ids=CUT)
+def test_what_is_cut_off(right: Any, wrong: Any, after: Any) -> None:
+    before = EDGES if right.ndim == 4 else EDGES[:, :, 0]
+    assert between(before, after(right), after(wrong)) == ["alignment"]
+
+
+def test_what_is_cut_off_and_another_thing_too() -> None:
+    right, wrong = CUT["the other end"]
+    assert between(EDGES, right, 1.1 * wrong) == []
+
+
 @pytest.mark.parametrize("activation", ["no activation", "sigmoid"])
 def test_a_product_for_a_sum(activation: str) -> None:
     """And the reverse, as where a gate is added."""
@@ -223,70 +255,18 @@ def test_the_padding_of_a_text_in_its_mean() -> None:
     assert between(WORDS, mean, WORDS[:, 0], tokens) == ["pooling"]
 
 
-def entropy(logits: Any, smoothing: float = 0.0) -> float:
-    logs = logits - np.log(np.exp(logits).sum(1, keepdims=True))
-    return float(-((1 - smoothing) * logs[np.arange(8), LABELS] + smoothing * logs.mean(1)).mean())
+@pytest.mark.parametrize(("right", "wrong"), [(WORDS.max(1), WORDS.mean(1)), (WORDS[:, -1], WORDS[:, 0])])
+def test_positions_that_are_no_words_are_pooled_in_all_samples(right: Any, wrong: Any) -> None:
+    assert between(WORDS, right, wrong, WORDS) == ["pooling"]
 
 
-@pytest.mark.parametrize(("change", "cause"), [
-    (lambda logits: entropy(logits, 0.1), "label smoothing"),
-    (lambda logits: 8 * entropy(logits), "sum for mean"),
-    (lambda logits: entropy(np.exp(logits) / np.exp(logits).sum(1, keepdims=True)), "softmax twice"),
-    (lambda logits: 1.2345678 * entropy(logits), ""),
-])  # fmt: skip
-def test_a_loss_that_is_another(change: Any, cause: str) -> None:
-    logits = np.random.default_rng(1).standard_normal((8, 4))
-    arrays = [{"logits": logits, "loss": np.array(loss)} for loss in (entropy(logits), change(logits))]
-    assert named("loss", arrays, {}, []) == ([cause] if cause else [])
-
-
-OF_TAGS = ("order of means", "masked padding", "")
-
-
-@pytest.mark.parametrize("which", OF_TAGS)
-def test_a_loss_of_tags_of_which_some_do_not_count(which: str) -> None:
-    logits = np.random.default_rng(1).standard_normal((8, 5, 4))
-    labels = np.where(np.arange(5) < np.arange(8)[:, None] % 4 + 2, np.arange(40).reshape(8, 5) % 4, -1)
-    shares = np.log(np.exp(logits) / np.exp(logits).sum(2, keepdims=True))
-    losses, there = -np.take_along_axis(shares, np.maximum(labels, 0)[..., None], 2)[..., 0], labels >= 0
-    mean = losses[there].mean()
-    others = {"order of means": ((losses * there).sum(1) / there.sum(1)).mean(), "masked padding": mean * there.mean()}
-    one, other = (
-        side(name, {"logits": logits.reshape(8, -1), "loss": np.array(loss)})
-        for name, loss in (("pytorch", mean), ("jax", others.get(which, 1.234 * mean)))
-    )
-    case = Case(Pair(one, other, Given({}, [(WORDS, labels)])), Place("loss"))
-    assert list(find_causes(case)) == ([which] if which else [])
-
-
-@pytest.mark.parametrize(
-    ("stage", "group"), [("gradients", "gradients"), ("loss", "gradients"), ("three steps", "first")]
-)
-def test_a_decay_of_some_tensors(stage: str, group: str) -> None:
-    """By a framework's own regulariser, beside the spec's optimizer."""
-    weights = {"a/kernel": KERNEL, "a/bias": BIAS}
-    moves = {name: DRAW.standard_normal(array.shape) for name, array in weights.items()}
-    start = weights if group == "first" else dict.fromkeys(weights, 0.0)
-    decayed = moves | {"a/kernel": moves["a/kernel"] - 1e-3 * KERNEL * (1 if group == "first" else -1)}
-    logits = np.random.default_rng(1).standard_normal((8, 4))
-    arrays = [
-        {f"{group}/{name}": start[name] + moved for name, moved in each.items()}
-        | {"logits": logits, "loss": np.array(1.0 + at)}
-        for at, each in enumerate((moves, decayed))
-    ]
-    assert named(stage, arrays, weights, []) == ["weight decay"]
-
-
-@pytest.mark.parametrize(
-    ("share", "unbiased", "cause"),
-    [(0.9, False, "momentum convention"), (0.3, False, "momentum"), (0.1, True, "biased variance")],
-)
-def test_running_statistics(share: float, unbiased: bool, cause: str) -> None:
-    """A momentum of .1 or .01, and the divisor of the variance."""
-    mean, variance, count = WORDS.mean((0, 1)), WORDS.var((0, 1)), 40
-    arrays = []
-    for part, factor in ((0.1, 1.0), (share, count / (count - 1) if unbiased else 1.0)):
-        running = {"layers/0/mean": part * mean, "layers/0/variance": 1 - part + part * factor * variance}
-        arrays.append({"layers/0/input": WORDS, **running})
-    tensors = {"norm/scale": SCALE, "norm/bias": SHIFT}
-    assert named("evaluation", arrays, tensors, [tuple(tensors)], None, 0) == [cause]
+def test_an_edge_that_one_side_cuts_off_is_told_where_it_is_first_lost() -> None:
+    """As with `ceil_mode=True`: all that both sides have is the same, and what comes of it is not."""
+    kept, cut = PICTURE, PICTURE[:, :-1, :-1]
+    arrays = [{"layers/0/input": x, "layers/0/output": x @ KERNEL[0, 0], "logits": x.mean((1, 2))} for x in (kept, cut)]
+    one, other = (side(name, each, ("kernel",)) for name, each in zip(("pytorch", "jax"), arrays, strict=True))
+    pair = Pair(one, other, Given({"kernel": KERNEL[:1, :1]}, [(PICTURE, LABELS)]))
+    place = first_difference(pair, [Check("logits", False)])
+    assert place is not None
+    assert (place.layer, place.inside) == (pair.layers[0], False)
+    assert find_causes(Case(pair, place)) == {"edges": "pytorch: 7 x 7; jax: 6 x 6"}

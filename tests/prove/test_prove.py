@@ -21,7 +21,8 @@ from suite.worker.evidence import proof
 from tests.frameworks import needs_frameworks, switches_restored
 from tests.isolation import in_own_process
 from tests.prove.mistakes import AGAINST, MISTAKES, PORTS, Mistake, forget, right, wrong
-from tests.prove.test_formulas import INSIDE, JOINED, OF_TAGS
+from tests.prove.test_formulas import INSIDE, JOINED
+from tests.prove.test_trained import OF_TAGS
 from workloads import registry
 from workloads.spec import specification
 
@@ -31,7 +32,7 @@ pytestmark = needs_frameworks
 QUICK = (
     "dense-transposed", "flattened-channels-first", "epsilon", "momentum", "another-momentum", "gates",
     "padding-in-the-mean", "filter-flipped", "filter-causal", "image-loss-doubled", "rate", "none-in-blocks",
-    "shared-by-samples", "dropout-after-the-sum", "dropout-on-weights",
+    "dropout-before-the-projection", "shared-by-samples", "dropout-after-the-sum", "dropout-on-weights",
     "no-mask", "positions-shifted", "words-scaled", "words-tripled", "queries-for-keys", "no-temperature",
     "no-mask-and-no-temperature", "first-residual-lost", "last-norm-left-out",
     "max-pool-smaller", "max-pool-padded-behind", "padding-counted", "alignment", "root-epsilon", "batch-epsilon",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import socket
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -69,7 +72,8 @@ def test_the_error_of_a_helper_stands_beside_what_follows_from_it(run: Callable[
 
 def test_the_parent_times_what_a_worker_says_it_took() -> None:
     now_s = iter([9.0, 10.0, 12.5, 13.0, 20.0, 21.0, 22.0, 23.0, 24.0])
-    kept = listener.Listener({}, lambda _: None, clock=lambda: next(now_s), spawned_s=5.0)
+    waited_s = iter([0.0, 0.0, 0.1, 0.1, 0.1, 5.0, 5.5, 6.5, 6.7, 6.7])
+    kept = listener.Listener({}, lambda _: None, lambda: next(now_s), spawned_s=5.0, waited=lambda: next(waited_s))
     for message in (
         '{"took": "startup"}', '{"begin": "first_step"}', '{"part": {"compile_s": 1}, "took": "compile"}',
         '{"part": {"first_step_s": 2}, "took": "first_step"}', '{"progress": "train", "samples_per_s": 1}',
@@ -78,6 +82,23 @@ def test_the_parent_times_what_a_worker_says_it_took() -> None:
     ):  # fmt: skip
         kept.receive(message.encode() + b"\n")
     assert kept.seen_s == {"startup": [4.0], "first_step": [3.0], "compile": [2.5], "train": [2.0]}
+    late_s = {name: pytest.approx(each) for name, each in kept.late_s.items()}
+    assert late_s == {"startup": [0.0], "first_step": [0.1], "compile": [0.1], "train": [0.7]}
+
+
+def test_the_kernel_says_how_long_this_process_waited_for_a_core() -> None:
+    """Another process wants the same core, so that each lacks it half of the time."""
+    cores, before_s = os.sched_getaffinity(0), listener.read_waited_s()
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        with subprocess.Popen(["sh", "-c", "i=0; while [ $i -lt 9000000 ]; do i=$((i+1)); done"]) as other:
+            end_s = time.monotonic() + 1.0
+            while time.monotonic() < end_s:
+                pass
+            other.kill()
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert listener.read_waited_s() - before_s > 0.05
 
 
 def test_progress_that_is_none_stops_nothing(run: Callable[..., Told]) -> None:

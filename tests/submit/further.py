@@ -196,11 +196,20 @@ def first_sooner(lines: list[Line], _: dict[str, Any]) -> None:
     times("inference.first_s", 1e-3)(lines, {})
 
 
+def excused(lines: list[Line], _: dict[str, Any]) -> None:
+    """Compiling in half of the time, in launches whose parent is said to have had no core."""
+    for line in ok(lines):
+        line["metrics"]["host"]["disturbance"]["others_share"] = 0.9
+        line["ledger"]["late_s"] = {name: [1e3] * len(each) for name, each in line["ledger"]["seen_s"].items()}
+    times("compile_s", 0.5, compiled)(lines, {})
+
+
 #: The run that is forged, what is done, the rules of which one must answer, and how.
 FURTHER: dict[str, tuple[str, Forge, str, str]] = {
     # Point 3: numbers that are shown, of a launch that is timed.
     "compiling in no time": (TIMED, times("compile_s", 1e-3, compiled), "ledger", FAILED),
     "compiling in half of the time": (TIMED, times("compile_s", 0.5, compiled), "ledger", FAILED),
+    "the same with an excuse": (TIMED, excused, "ledger", FAILED),
     "a first step in half of the time": (TIMED, times("first_step_s", 0.5), "ledger", FAILED),
     "a first step of an hour": (TIMED, launches_say("first_step_s", 3600.0, jax), "ledger", FAILED),
     "a startup in half of the time": (TIMED, started_sooner, "ledger", FAILED),

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from suite.catalog.metrics import first_gpu, joules_per_sample, number, within
 from suite.plan.cell import USUAL_COMPILE, WORKLOADS
 from suite.plan.measuring import DECODED
+from suite.record.disturbance import find_late_s
 from suite.record.record import Record
 
 #: A process may wait for a core between two windows, and a message takes its time to the parent, which may be busy:
@@ -68,8 +69,8 @@ def by_parent(record: Record, name: str, figure: str, own_s: Sequence[float]) ->
     seen_s = _seen(record, name)
     if seen_s and len(seen_s) != len(own_s):
         yield Bound(f"number of times of {name}", len(own_s), len(seen_s), len(seen_s), "the parent's clock")
-    for own, seen in zip(own_s, seen_s, strict=False):
-        yield Bound(figure, own, (1 - LATE) * seen - ONCE_S, (1 + ROUNDED) * seen + ONCE_S, "the parent's clock")
+    for own, seen, once_s in zip(own_s, seen_s, (ONCE_S + each for each in find_late_s(record, name)), strict=False):
+        yield Bound(figure, own, (1 - LATE) * seen - once_s, (1 + ROUNDED) * seen + once_s, "the parent's clock")
 
 
 def _seen(record: Record, name: str) -> tuple[float, ...]:

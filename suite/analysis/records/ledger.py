@@ -15,7 +15,7 @@ from suite.analysis.records import accounts, steps
 from suite.analysis.records.accounts import LATE, LATE_S, Bound
 from suite.analysis.records.machines import Machines
 from suite.analysis.records.steps import LATE_BUSY_S, positive
-from suite.record.disturbance import CONTAMINATED
+from suite.record.disturbance import CONTAMINATED, is_disturbed
 from suite.record.once import once
 from suite.record.record import Record
 
@@ -60,7 +60,8 @@ CHECKS = (
     ),
     Check(
         "the same against the clock of the parent process",
-        f"{100 * LATE:g} % and {LATE_S:g} s a burst, {LATE_BUSY_S:g} s in a disturbed launch",
+        f"{100 * LATE:g} % and {LATE_S:g} s a burst; in a disturbed launch {LATE_BUSY_S:g} s, and what the parent "
+        "waited for a core, by the kernel",
     ),
     Check(
         "batches that the loader delivered, and the optimizer's own count, against steps",
@@ -77,7 +78,8 @@ CHECKS = (
     ),
     Check(
         "floating-point operations per second against the highest measured peak",
-        f"{steps.PEAK_MOST} at most; {steps.PEAK_OF_FEW:g} where fewer than three launches measured it",
+        f"{steps.PEAK_MOST} at most; {steps.PEAK_OF_FEW:g} where fewer than three launches measured it undisturbed, "
+        f"{steps.PEAK_BUSY:g} where none did",
     ),
     Check("a measured peak against the usual one of its device", "{:g} to {:g} times".format(*steps.PEAK_OF_USUAL)),
     Check(
@@ -101,7 +103,7 @@ CHECKS = (
     _within(
         "startup, compiling, the first step, each epoch and evaluation, first and all requests against the parent's "
         "clock",
-        f"{100 * LATE:g} % and {accounts.ONCE_S:g} s", accounts.clocks,
+        f"{100 * LATE:g} % and {accounts.ONCE_S:g} s, likewise", accounts.clocks,
     ),
     _within(
         "startup, first step and warm-up against the begin of the windows; compiling against the first step; all that "
@@ -126,35 +128,40 @@ CHECKS = (
 )  # fmt: skip
 
 
-def problems(record: Record, peak: float | None = None) -> list[str]:
-    """What cannot be accounted for in a launch that ended well, in words; none if everything can by itself.
-
-    ``peak`` is the highest rate that several launches like it measured, in FLOP/s; without it, its own is taken.
-    """
-    if not record.outcome.ok:
-        return []
-    return [*_problems_by_itself(record), *steps.check_rate(record, peak)]
+def problems(record: Record) -> list[str]:
+    """What cannot be accounted for in a launch that ended well, in words; none if everything can by itself."""
+    return [*problems_besides_rates(record), *steps.check_rate(record)] if record.outcome.ok else []
 
 
 @once
-def _problems_by_itself(record: Record) -> list[str]:
+def problems_besides_rates(record: Record) -> list[str]:
+    """The same but for its rates, which other launches judge: its own peak may have been measured beside others."""
     checks = (check for check in CHECKS if check.trained in (None, record.course is not None))
-    return [words for check in checks if check.find for words in check.find(record)]
+    return [words for check in checks if check.find for words in check.find(record)] if record.outcome.ok else []
 
 
-def find_unaccounted(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, str]:
-    """The first problem of each row that has one, and how many of its launches have any."""
+def find_unaccounted(rows: Mapping[Key, Sequence[Record]], *, submitted: bool = False) -> dict[Key, str]:
+    """The first problem of each row that has one, and how many of its launches have any.
+
+    A launch that is ``submitted`` by others has its own peak, where few measured one: flags and other launches, which
+    they may have written as they like, excuse none.
+    """
     every = [record for records in rows.values() for record in records]
     machines = Machines((_run(record), record) for record in every)
     devices = {id(record): _device(record, machines) for record in every}
     rates = _rates((devices[id(record)], record) for record in every)
+    highest = {} if submitted else _find_highest((devices[id(record)], record) for record in every)
     found: dict[Key, str] = {}
     for key, records in rows.items():
         named = []
         for record in records:
             measured = rates.get(devices[id(record)], [])
-            words = problems(record, max(measured, default=None)) + _find_odd(record, measured)
-            named += words[:1]
+            few = highest.get((devices[id(record)], *_threads(record)), (None, steps.PEAK_OF_FEW))
+            peak, limit = (max(measured), steps.PEAK_MOST) if measured else few
+            words = (
+                [*problems_besides_rates(record), *steps.check_rate(record, peak, limit)] if record.outcome.ok else []
+            )
+            named += [*words, *_find_odd(record, measured)][:1]
         named += [] if named else steps.check_order(records)
         if named:
             several = f" ({len(named)} of {len(records)} launches)" if len(records) > 1 else ""
@@ -177,6 +184,26 @@ def _rates(records: Iterator[tuple[Device, Record]]) -> dict[Device, list[float]
         if rate is not None and CONTAMINATED not in record.flags:
             measured.setdefault(device, []).append(rate)
     return {device: rates for device, rates in measured.items() if len(rates) >= steps.PEAKS_LEAST}
+
+
+def _find_highest(records: Iterator[tuple[Device, Record]]) -> dict[object, tuple[float, float]]:
+    """The highest rate that any launch measured with the same threads, as others only lower it, and how far it bears.
+
+    That is farther where each that measured one was beside other programs.
+    """
+    measured: dict[object, list[tuple[float, bool]]] = {}
+    for device, record in records:
+        if rate := positive(record.settings.get("peak_flops_per_s")):
+            busy = CONTAMINATED in record.flags or is_disturbed(record)
+            measured.setdefault((device, *_threads(record)), []).append((rate, busy))
+    return {
+        key: (max(rate for rate, _ in each), steps.PEAK_BUSY if all(busy for _, busy in each) else steps.PEAK_OF_FEW)
+        for key, each in measured.items()
+    }
+
+
+def _threads(record: Record) -> tuple[object, ...]:
+    return record.cell.threads, record.cell.cores, record.cell.bind
 
 
 def _find_odd(record: Record, rates: Sequence[float]) -> list[str]:

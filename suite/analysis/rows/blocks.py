@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from suite.analysis.records.ledger import UNACCOUNTED, problems
+from suite.analysis.records.ledger import UNACCOUNTED, problems_besides_rates
 from suite.catalog.defects import UNSOUND, Defect, find_defects
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.versions import VERSION
@@ -120,8 +120,8 @@ def flags_of(record: Record) -> tuple[str, ...]:
     """What is to be known of a launch, each flag once; some are found on reading, as old records lack them."""
     train = record.phases.get("train")
     found = {
-        "unsteady": train and not train.steady, UNACCOUNTED: problems(record), DISTURBED: is_disturbed(record),
-        UNSOUND_RELEASE: unsound(record),
+        "unsteady": train and not train.steady, UNACCOUNTED: problems_besides_rates(record),
+        DISTURBED: is_disturbed(record), UNSOUND_RELEASE: unsound(record),
     }  # fmt: skip
     read = [flag for flag, there in found.items() if there]
     return tuple(dict.fromkeys([*(clean(flag, 40) for flag in record.flags), *read]))

@@ -12,7 +12,7 @@ from suite.catalog.metrics import first_gpu, joules_per_sample, monitor_metrics,
 from suite.plan.cell import WORKLOADS
 from suite.record.record import Record
 from workloads.data.synthetic import TWINS
-from workloads.spec import WorkloadSpec, specification
+from workloads.spec import WorkloadSpec, read_declaration
 
 __all__ = ["Prices", "clock_mhz", "first_gpu", "joules_per_sample", "metrics", "number", "peaks", "utilisation"]
 
@@ -43,7 +43,7 @@ def samples_of_epoch(row: Row) -> int | None:
     name = row.ok[0].data.get("name") if row.ok else None
     if name not in TWINS or row.cell.workload not in WORKLOADS:
         return None
-    arranged = type(specification(row.cell.workload, row.cell.size)).arrange is not WorkloadSpec.arrange
+    arranged = read_declaration(row.cell.workload).arrange is not WorkloadSpec.arrange
     return None if arranged else TWINS[name][1][0]
 
 

@@ -16,7 +16,7 @@ six launches neither a sign test nor Wilcoxon's can fall below p = .031, which n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -200,7 +200,7 @@ def holm(values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def correct(tests: Sequence[Paired], margin: float = MARGIN) -> list[Estimate]:
+def correct(tests: Sequence[Paired], margin: float = MARGIN) -> Iterator[Estimate]:
     """The verdict on each test, with its interval at the level at which Holm's correction over all of them tested it.
 
     The test with the k-th smallest of m p-values is rejected at LEVEL / (m - k + 1); those that are not have all been
@@ -211,7 +211,7 @@ def correct(tests: Sequence[Paired], margin: float = MARGIN) -> list[Estimate]:
     ranks = {at: rank for rank, at in enumerate(sorted(range(len(tests)), key=lambda at: tests[at].p))}
     levels = [LEVEL / (len(tests) - min(ranks[at], rejected)) for at in range(len(tests))]
     corrected = zip(tests, levels, adjusted, strict=True)
-    return [test.corrected(level, p, len(tests), margin) for test, level, p in corrected]
+    return (test.corrected(level, p, len(tests), margin) for test, level, p in corrected)
 
 
 def decide(

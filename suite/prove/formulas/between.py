@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
 
-from suite.prove.arithmetic import ACTIVATIONS, Function, poolings
+from suite.prove.arithmetic import ACTIVATIONS, Function, poolings, windows_of
 from suite.prove.layers import Case, Layer
 from suite.prove.numbers import TOLERANCE, distance
 from suite.prove.search import Change, Formula, closeness
@@ -18,6 +18,12 @@ from workloads.data.dataset import Array
 
 #: From so many of the nearest arrays of a shape that fits it is looked for what a layer's input was made of.
 NEAR = 6
+#: And in so many of the nearest pictures, or sequences, for what was cut off.
+NEAR_WHOLES = 2
+#: How many rows, or columns, are cut off there; if none, they may be shifted.
+LACKS = (1, 2, 0)
+#: How many numbers, at least, a pooling makes one of there.
+POOLED = 2
 #: Activations of a sum.
 OF_SUMS = ("no activation", "ReLU")
 
@@ -30,6 +36,7 @@ def formulas(case: Case) -> Iterator[Formula]:
     near = ((x, layer, _pools(case, x, shape)) for _, x, layer in case.common())
     for x, layer, pools in islice((each for each in near if each[2]), NEAR):
         yield _formula(case, x, layer, pools)
+    yield from _aligned(case, shape)
     words = next((layer for layer in case.earlier if layer.is_table and layer.common("output") is not None), None)
     if words and (rows := words.common("output")) is not None and rows.shape == shape and rows.ndim == 3:
         tables = [a for name, a in case.pair.given.weights.items() if name not in words.tensors and a.ndim == 2]
@@ -38,41 +45,59 @@ def formulas(case: Case) -> Iterator[Formula]:
                 yield _embedding(case, rows, table.astype(np.float64))
 
 
+def _aligned(case: Case, shape: tuple[int, ...]) -> Iterator[Formula]:
+    """What is made of a picture, or of a sequence, of which rows at the edges are cut off, or are zeros."""
+    wholes = ((layer.whole, layer) for layer in case.earlier[::-1])
+    for whole, layer in islice(((x, layer) for x, layer in wholes if x is not None and x.ndim in (3, 4)), NEAR_WHOLES):
+        for lacks in sorted(product(LACKS, repeat=whole.ndim - 2), key=lambda each: len({*each})):
+            windows = windows_of(whole.shape, lacks)
+            within = (len(whole), *next(iter(windows.values()))(whole[:1]).shape[1:])
+            times = math.prod(within) / math.prod(shape)
+            if (times == 1 or (times >= POOLED and len({*lacks}) == 1)) and (pools := poolings(within, shape)):
+                yield _formula(case, whole, layer, pools, windows)
+
+
 def _pools(case: Case, x: Array, shape: tuple[int, ...]) -> dict[str, Function]:
     positions = x.ndim == 3 and (len(x), x.shape[2]) == shape
-    return poolings(x.shape, shape) | (_pool_positions(case, x.shape[1]) if positions else {})
+    return poolings(x.shape, shape) | (_pool_positions(case, *x.shape[:2]) if positions else {})
 
 
-def _formula(case: Case, x: Array, layer: Layer | None, pools: dict[str, Function]) -> Formula:
+def _formula(
+    case: Case, x: Array, layer: Layer | None, pools: dict[str, Function], windows: dict[str, Function] | None = None
+) -> Formula:
     bias = layer.bias if layer and layer.bias is not None and layer.bias.size == x.shape[-1] else None
     added: dict[str, Any] = {"nothing": None}
-    added |= {name: array for name, array, _ in case.common() if array.shape == x.shape and array is not x}
+    windows = windows or {"whole": lambda x: x}
+    within = next(iter(windows.values()))(x[:1]).shape[1:]
+    added |= {name: array for name, array, _ in case.common() if array.shape[1:] == within and array is not x}
 
     def computed(rows: Any, **ways: Any) -> Array | None:
-        y = ways["activation"](x[rows] + ways["bias"])
+        y = ways["alignment"](ways["activation"](x[rows] + ways["bias"]))
         if ways["residual"] is not None:
             y = ways["activation of the sum"](ways["product for sum"](y, ways["residual"][rows]))
         elif ways["activation of the sum"] is not ACTIVATIONS[OF_SUMS[0]] or ways["product for sum"] is not np.add:
             return None  # it is the other activation
         return np.asarray(ways["pooling"](y))
 
-    return Formula(
-        {
-            "pooling": pools,
-            "activation": ACTIVATIONS,
-            "residual": added,
-            "bias": {"the bias once": 0.0} | ({} if bias is None else {"the bias twice": bias, "no bias": -bias}),
-            "activation of the sum": {name: ACTIVATIONS[name] for name in OF_SUMS},
-            "product for sum": {"the sum of both": np.add, "the product of both": np.multiply},
-        },
-        computed,
-        most=3,
-    )
+    ways: dict[str, dict[str, Any]] = {
+        "pooling": pools,
+        "activation": ACTIVATIONS,
+        "residual": added,
+        "bias": {"the bias once": 0.0} | ({} if bias is None else {"the bias twice": bias, "no bias": -bias}),
+        "activation of the sum": {name: ACTIVATIONS[name] for name in OF_SUMS},
+        "product for sum": {"the sum of both": np.add, "the product of both": np.multiply},
+    }
+    if len(windows) == 1:
+        return Formula({"alignment": windows} | ways, computed, most=3)
+    usual = {
+        what: dict([next(iter(ways[what].items()))]) for what in ("bias", "activation of the sum", "product for sum")
+    }
+    return Formula({"alignment": windows} | ways | usual, computed)
 
 
-def _pool_positions(case: Case, length: int) -> dict[str, Function]:
+def _pool_positions(case: Case, samples: int, length: int) -> dict[str, Function]:
     """What may be made of (b, positions, width), of all positions or of those with words; in all samples or the few."""
-    tokens = case.tokens if case.tokens is not None else np.ones((2, length), int)
+    tokens = case.tokens if case.tokens is not None else np.ones((samples, length), int)
     count, places = np.maximum(np.count_nonzero(tokens, axis=1), 1)[:, None], np.arange(length)[None]
     masks = {"all positions": np.ones((len(tokens), length), bool), "the words in front": places < count}
     masks |= {"the words behind": places >= length - count}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.prove.arithmetic import ACTIVATIONS, STRIDES, convolution, dilate, geometries, recurrent_states, sigmoid
+from suite.prove.arithmetic import ACTIVATIONS, STRIDES, Pads, convolution, dilate, placings, recurrent_states, sigmoid
 from suite.prove.layers import Case, Layer, either_way, is_backward
 from suite.prove.numbers import same
 from suite.prove.search import Formula
@@ -74,26 +74,26 @@ def _with_kernel(layer: Layer, x: Array, y: Array) -> Iterator[Formula]:
     wide = x if axes == 2 else x[:, :, None] if axes else x.reshape(len(x), -1, 1, x.shape[-1])
     before, after = (wide.shape[1], y.shape[1]) if axes else (1, 1)
     for up in STRIDES if after > 1.5 * before else (1,):
-        length, size = up * (before - 1) + 1, kernel.shape[0] if axes else 1
-        places = [(up, *each) for each in geometries(length, size, after) if up == 1 or each[0] == 1]
-        places.sort(key=lambda place: (place[1], abs(place[2] - place[3])))
+        places = placings(wide.shape, y.shape, kernel.shape[:axes], up)
 
-        def convolved(rows: Any, **ways: Any) -> Array | None:
-            up, stride, *padding = ways.get("padding") or ways["alignment"]
+        def convolved(rows: Any, up: int = up, **ways: Any) -> Array | None:
+            stride, padding, across = ways.get("padding") or ways["alignment"]
             turned = _turn(ways["layout of a kernel"], axes, up, x.shape[-1], y.shape[-1])
-            result = convolution(dilate(wide[rows], up, axes), turned, stride, (padding[0], padding[1]))
+            result = convolution(dilate(wide[rows], up, axes), turned, stride, padding, across)
             if result is None or result.size != y[rows].size:
                 return None
             return np.asarray(ways["activation"](result.reshape(y[rows].shape) + ways["bias"] * added))
 
-        named = {
-            f"stride {max(up, stride)}, padding {p} before and {q} behind": (up, stride, p, q)
-            for up, stride, p, q in places
-        }
+        named = {_say_place(up, *place): place for place in places}
         if named:
             ways: dict[str, dict[str, Any]] = {"layout of a kernel": _read(kernel)}
             ways["bias"] = {**BIAS} if bias is not None else {"no bias": 0.0}
             yield Formula(ways | {"alignment" if up > 1 else "padding": named, "activation": ACTIVATIONS}, convolved)
+
+
+def _say_place(up: int, stride: int, padding: Pads, across: Pads | None) -> str:
+    words = [f"padding {before} before and {behind} behind" for before, behind in filter(None, (padding, across))]
+    return f"stride {max(up, stride)}, {', across '.join(words)}"
 
 
 def _turn(kernel: Array, axes: int, up: int, inputs: int, outputs: int) -> Array:

@@ -9,9 +9,12 @@ import numpy as np
 
 from suite.prove.arithmetic import softmax
 from suite.prove.layers import Case
-from suite.prove.numbers import distance
+from suite.prove.numbers import GRADIENT_LEAST, TOLERANCE, distance, distances
 from suite.prove.search import EXPLAINED, Change, Formula
 from workloads.data.dataset import Array
+
+#: How near a difference must come to a multiple of the weights.
+MULTIPLE = 1e-6
 
 
 def loss(case: Case) -> Iterator[Formula]:
@@ -89,19 +92,28 @@ def gradients(case: Case) -> Iterator[Change]:
 
 
 def _decay(case: Case, one: dict[str, Array], other: dict[str, Array], what: str) -> Iterator[Change]:
-    """The sides differ by a multiple of the weights, the same in some tensors, and by nothing in the others."""
+    """The sides differ by multiples of some weights, and by nothing in the others.
+
+    It is one multiple in all of them, or each has its own, and the losses differ by the squares whose gradients they
+    are, as by means of squares.
+    """
     weights = {name: array.astype(np.float64) for name, array in case.pair.given.weights.items()}
-    factors: dict[str, float] = {}
-    for name in (name for name in one if name in other and name in weights and one[name].shape == other[name].shape):
-        apart, size = other[name] - one[name], float(np.vdot(weights[name], weights[name]))
-        if distance(one[name], other[name]) > EXPLAINED and size:
-            factors[name] = float(np.vdot(apart, weights[name])) / size
-            if distance(apart, factors[name] * weights[name]) > 1e-6:
-                return
-    if factors and np.ptp(list(factors.values())) <= 1e-6 * abs(next(iter(factors.values()))):
-        factor = next(iter(factors.values()))
-        decayed = f"{abs(factor):.3g} times {_list(list(factors))} more"
-        yield _ordered("weight decay", f"the {what} alone", decayed, 0 if factor > 0 else 1)
+    names = [name for name in one if name in other and name in weights and one[name].shape == other[name].shape]
+    gaps = distances({name: one[name] for name in names}, {name: other[name] for name in names}, GRADIENT_LEAST)
+    apart = {name: other[name] - one[name] for name in names if gaps[name] > EXPLAINED and np.any(weights[name])}
+    factors = {name: float(np.vdot(array, weights[name]) / np.sum(weights[name] ** 2)) for name, array in apart.items()}
+    if not factors or any(distance(apart[name], factors[name] * weights[name]) > MULTIPLE for name in factors):
+        return
+    factor = max(factors.values(), key=abs)
+    squares = sum(each / 2 * float(np.sum(weights[name] ** 2)) for name, each in factors.items())
+    losses = [float(side.arrays.get("loss", 0.0)) for side in case.pair.sides]
+    if what == "gradient" and distance(*losses) > TOLERANCE:  # else only gradients were changed, or steps
+        explained = distance(losses[1] - losses[0], squares) <= MULTIPLE
+    else:
+        explained = bool(np.ptp([*factors.values()]) <= MULTIPLE * abs(factor))
+    if explained:
+        decayed = f"{abs(factor):.3g} times {_list(list(factors))}"
+        yield _ordered("weight decay", f"the {what} alone", f"besides, {decayed}", 0 if factor > 0 else 1)
 
 
 def steps(case: Case) -> Iterator[Change]:

@@ -28,13 +28,15 @@ class Ledger:
     None where it keeps no count. ``untimed`` are by phase the steps in no window. ``seen_s`` is by name how long what
     was timed took by the clock of the parent, which stamps the worker's messages: the startup, compiling, the first
     step, each burst of a phase's windows, what serves, and of a training to its end each ``epoch``, this until it was
-    ``evaluated``, and until its checkpoint was written (``train``).
+    ``evaluated``, and until its checkpoint was written (``train``). ``late_s`` is for how long the parent waited for a
+    core before it read the first and the last of these messages, by the kernel's count; None if that was not recorded.
     """
 
     delivered: Count
     updates: Count | None = None
     untimed: dict[str, Count] = field(default_factory=dict)
     seen_s: dict[str, tuple[Seconds, ...]] = field(default_factory=dict)
+    late_s: dict[str, tuple[Seconds, ...]] | None = None
 
 
 @dataclass(frozen=True)

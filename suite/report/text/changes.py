@@ -211,8 +211,9 @@ def _alike(best: Speedup, gains: Iterable[Speedup]) -> list[Speedup]:
 
 def _is_same_change(gain: Speedup, best: Speedup) -> bool:
     cell, other = gain.row.cell, best.row.cell
-    alike = cell.but(framework=other.framework, compile="") == other.but(compile="")
-    return alike and (gain.axis, gain.values, gain.row.run) == (best.axis, best.values, best.row.run)
+    if (gain.axis, gain.values, gain.row.run) != (best.axis, best.values, best.row.run) or cell.batch != other.batch:
+        return False
+    return cell.but(framework=other.framework, compile="") == other.but(compile="")
 
 
 def _size(gain: Speedup) -> float:

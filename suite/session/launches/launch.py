@@ -150,7 +150,8 @@ def _launch(
                 listening.add(worker, pipe, ranks.log_of(log, rank))
             log = listening.listen(deadline_s).log
     if isinstance(ledger := parts.get("ledger"), dict):
-        ledger["seen_s"] = listening.members[0].listener.seen_s
+        listener = listening.members[0].listener
+        ledger |= {"seen_s": listener.seen_s, "late_s": listener.late_s}
     logs.cut(log)
     try:
         record = Record.from_json({"schema": SCHEMA, **parts})

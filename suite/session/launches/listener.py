@@ -7,6 +7,7 @@ it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -42,12 +43,22 @@ _CONSEQUENCE = re.compile(
 Progress = Callable[[dict[str, Any]], None]
 
 
+def read_waited_s() -> float:
+    """The seconds for which threads of this process were ready to run and had no core; 0 if the kernel does not say."""
+    waited_ns = 0
+    for path in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):  # of a thread that has ended, say
+            waited_ns += int(path.read_text().split()[1])
+    return waited_ns / 1e9
+
+
 @dataclass
 class Listener:
     """Receives a worker's messages: ``parts`` of its record, and progress, which is passed on.
 
     ``seen_s`` is how long what was timed took by the ``clock`` of this process: from the message that it ``begin``s, or
     from ``spawned_s`` on, to that which says it ``took`` so long, and a burst of windows to its last window's.
+    ``late_s`` is for how long this process ``waited`` for a core before it read these two messages.
     """
 
     parts: dict[str, Any]
@@ -55,16 +66,21 @@ class Listener:
     clock: Callable[[], float] = time.perf_counter
     spawned_s: float | None = None
     seen_s: dict[str, list[float]] = field(default_factory=dict)
+    waited: Callable[[], float] = read_waited_s
+    late_s: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._waited_s, self._late_s, self._began_late_s = self.waited(), 0.0, 0.0
         self._pieces: list[bytes] = []  # of the line that has no end yet
         self._length = 0
         self._began_s = self.clock() if self.spawned_s is None else self.spawned_s
-        self._burst: list[float] | None = None  # the times of what has begun, and how many there were before
+        self._burst: str | None = None  # what has begun, and how many times of it there were before
         self._bursts = 0
 
     def receive(self, received: bytes) -> None:
         """Take in what was read from a pipe: whole lines, and the beginning of the next."""
+        before_s, self._waited_s = self._waited_s, self.waited()
+        self._late_s = max(self._waited_s - before_s, 0.0)
         *ended, rest = received.split(b"\n")
         for piece in ended:
             self._keep(piece)
@@ -105,14 +121,18 @@ class Listener:
         """Note when something begins, and how long it has taken; a burst of windows has, after each of them."""
         now_s = self.clock()
         if isinstance(name := message.get("begin"), str):
-            self._burst, self._began_s = self.seen_s.setdefault(name, []), now_s
-            self._bursts = len(self._burst)
+            self._burst, self._began_s, self._began_late_s = name, now_s, self._late_s
+            self._bursts = len(self.seen_s.setdefault(name, []))
         if isinstance(name := message.get("took"), str):
-            self.seen_s.setdefault(name, []).append(round(now_s - self._began_s, 6))
+            self._note(name, len(self.seen_s.get(name, ())), now_s)
         if "part" in message:
             self._burst = None
         elif self._burst is not None and "samples_per_s" in message:
-            self._burst[self._bursts :] = [round(now_s - self._began_s, 6)]
+            self._note(self._burst, self._bursts, now_s)
+
+    def _note(self, name: str, at: int, now_s: float) -> None:
+        self.seen_s.setdefault(name, [])[at:] = [round(now_s - self._began_s, 6)]
+        self.late_s.setdefault(name, [])[at:] = [round(self._began_late_s + self._late_s, 6)]
 
 
 @dataclass

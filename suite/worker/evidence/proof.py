@@ -82,6 +82,7 @@ def collect(
     spec = at_proof_rate(spec)
     cell = Cell(workload, framework, precision="fp64", batch=len(batches[0][1]), size=spec.size)
     stages = _Stages(code, tools, cell, spec=spec, module=module, weights=weights)
+    stages.label_count = spec.label_count or 1 + max(int(np.max(labels)) for _, labels in batches)
     code.prepare(cell, "cpu", 0)
     with tools.on_host() as rounded:
         for name in ("weights", "forward", "gradients", "steps", "evaluation", "dropout", "scaled"):
@@ -106,6 +107,7 @@ class _Stages:
         self.facts: dict[str, Any] = {"framework": cell.framework, "layers": []}
         self.arrays: Arrays = {}
         self.asked = TrackedWeights()
+        self.label_count = 0
 
     def _training(self, dropout: bool) -> Any:
         self.asked = TrackedWeights(self.given)
@@ -219,7 +221,7 @@ class _Stages:
         with self._restored():  # a pass for the logits may move statistics
             logits = self.training.logits(self.training.put(batch))
         self.arrays[f"{group}after"], self.arrays[f"{group}right"] = self._evaluate(self.training, batch)
-        likeliest = _likeliest(logits, labels)
+        likeliest = _likeliest(logits, labels, self.label_count)
         if likeliest is not None:
             self.arrays[f"{group}likeliest"] = self._evaluate(self.training, (inputs, likeliest))[1]
 
@@ -260,15 +262,18 @@ def _flat(logits: Array) -> Array:
     return np.asarray(logits, np.float64).reshape(len(logits), -1)
 
 
-def _likeliest(logits: Array, labels: Array) -> Array | None:
-    """The labels that logits say, in the shape of the batch's; None if they have another meaning."""
+def _likeliest(logits: Array, labels: Array, count: int) -> Array | None:
+    """The labels that logits say, in the shape of the batch's; None if they have another meaning.
+
+    Of several outputs that are joined, the first ``count`` tell the labels.
+    """
     if not np.issubdtype(labels.dtype, np.integer):
         return None
     if logits.shape == (*labels.shape, 1):
         logits = logits[..., 0]
     if logits.shape == labels.shape:
         return np.asarray(logits > 0, labels.dtype)
-    return np.asarray(logits.argmax(-1), labels.dtype) if logits.shape[:-1] == labels.shape else None
+    return np.asarray(logits[..., :count].argmax(-1), labels.dtype) if logits.shape[:-1] == labels.shape else None
 
 
 if __name__ == "__main__":
