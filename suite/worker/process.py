@@ -1,8 +1,7 @@
 """The measured process: imports one framework, trains one cell, and reports over a private pipe.
 
-Started as ``python -m suite.worker.process FD JOB``; processes that a loader spawns import a ``__main__.py`` no second
-time. Every line on the pipe is a JSON object: ``part`` holds fields of the `Record` as soon as they are known,
-``progress`` is for people. What the framework prints goes to stdout and stderr, which the parent keeps as a log.
+Started as ``python -m suite.worker.process FD JOB``. Every line on the pipe is a JSON object: ``part`` holds fields of
+the `Record` as soon as they are known, ``progress`` is for people. What the framework prints is kept as a log.
 """
 
 from __future__ import annotations
@@ -217,8 +216,7 @@ class _Launch:
         kept = compile_cache.list_files(self.job.cache)
         start = time.perf_counter_ns()
         self.settings |= interfaces.describe_training(training)
-        compiled = training.compile(batch)
-        self.compile_s = _since(start) if compiled else None
+        self.compile_s = _since(start) if training.compile(batch) else None
         self.send(part={"compile_s": self.compile_s}, took="compile")
         if not train:
             return
