@@ -143,7 +143,8 @@ class WorkloadSpec:
       of its own, (b, positions); None where a sample has one;
     * ``decodes``: each framework's file has `prefill` and `decode`, which go on word by word with a cache;
     * ``evaluation_batch``: samples that go through the network of a device at once in an evaluation;
-    * ``one_block`` is the reason why computing blocks again saves no memory; empty where it does;
+    * ``one_block`` is why computing blocks again saves no memory, ``one_length`` why all batches have one length; empty
+      where it does, and where they need not: the spec then has a function `at_length`, of what such a batch computes;
     * ``bounds`` on the deviation between frameworks by precision; without any, wide and provisional ones;
     * ``dropout_bounds``.
     """
@@ -159,6 +160,7 @@ class WorkloadSpec:
     decodes: ClassVar[bool] = False
     evaluation_batch: ClassVar[int] = 500
     one_block: ClassVar[str] = ""
+    one_length: ClassVar[str] = "its samples have one length"
     bounds: ClassVar[Mapping[str, Bounds]] = {}
     dropout_bounds: ClassVar[DropoutBounds] = DropoutBounds()
 
@@ -185,9 +187,9 @@ class WorkloadSpec:
     @property
     def flops_per_sample(self) -> int:
         """FLOPs of one sample's forward pass: two per multiply-add of convolutions and products, nothing else."""
-        if not self.flops_by_kind:
-            raise NotImplementedError
-        return sum(self.flops_by_kind.values())
+        if flops := self.flops_by_kind:
+            return sum(flops.values())
+        raise NotImplementedError
 
     @property
     def flops_by_kind(self) -> dict[str, int]:
@@ -268,8 +270,7 @@ class WorkloadSpec:
 
 def specification(workload: str, size: str = "full") -> WorkloadSpec:
     """The spec of a workload at a size."""
-    known = (*WORKLOADS, *registry.names())
-    if workload not in known:
+    if workload not in (known := (*WORKLOADS, *registry.names())):
         also = "" if not workload.startswith(registry.PREFIX) else "; name its folder with --workloads PATH"
         raise registry.RegistryError(f"unknown workload {workload!r}; there are: {', '.join(known)}{also}")
     try:

@@ -16,6 +16,7 @@ from suite.catalog.loaders import LOADERS, Loader
 from suite.catalog.precisions import PRECISIONS, default_precisions
 from suite.catalog.setting import Count, Loaders, Releases, Setting, Variants
 from suite.catalog.versions import VERSION
+from workloads.lengths import BUCKET_COUNT, LENGTHS
 from workloads.spec import WORKLOADS, read_declaration
 
 SIZES = ("full", "small")
@@ -184,6 +185,13 @@ _ALL = (
         "sample, a PNG if it is an image), shards (TFRecord in TensorFlow, a tar read by webdataset in PyTorch, "
         "ArrayRecord in JAX); all deliver the same batches, and decoding is part of loading (default: memmap)",
         meaning="format in which the training samples were stored", subject="the format {}",
+    ),
+    Setting(
+        name="lengths", default=LENGTHS[0], choices=LENGTHS, is_later=True, title="lengths of batches",
+        help="that texts in a batch are padded to, one or more of: fixed (the workload's), buckets (the next of "
+        f"{BUCKET_COUNT}), free (the longest in the batch); the last two take texts of similar length into a batch "
+        "(default: fixed)", words="{} lengths", subject="{} lengths", short="{}-lengths",
+        meaning="to what the texts of a batch were padded: the workload's length, a bucket, or the longest of them",
     ),
     Setting(
         name="pages", default="warm", choices=("warm", "cold"), is_later=True, is_choice=False, left_open="warm",

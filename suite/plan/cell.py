@@ -79,6 +79,7 @@ if TYPE_CHECKING:  # for type checkers; what a setting is, and its default, is i
         bind: str = ""
         layout: str = ""
         format: str = ""
+        lengths: str = ""
         pages: str = ""
         cache: str = ""
         release: str = ""

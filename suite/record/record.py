@@ -193,7 +193,7 @@ class Record:
         values = {"schema": SCHEMA, **to_builtins(self, enc_hook=float)} | {"cell": self.cell.to_json()}
         later_ones = [(values, name) for name in ("ranks", "ledger", "inference", "checkpoints")]
         later_ones += [(values["identity"] or {}, name) for name in ("inference", "answered")]
-        later_ones += [(values["ledger"] or {}, "late_s")]
+        later_ones += [(values["ledger"] or {}, name) for name in ("late_s", "shapes")]
         for part, name in later_ones:  # without them, as before there were any
             if part.get(name, part) is None:
                 del part[name]

@@ -15,6 +15,7 @@ from typing import Any
 from suite.plan.cell import INTERFACES, USUAL_COMPILE, Cell
 from suite.worker.frameworks import UnsupportedError
 from workloads import registry
+from workloads.lengths import FIXED
 
 #: The module of each interface in `suite.worker.frameworks`; in a folder, if only that framework has it.
 FILES = {"keras": "keras", "keras-fit": "keras", "nnx": "jax.nnx", "lightning": "pytorch.lightning"}
@@ -130,4 +131,6 @@ def distributions(cell: Cell) -> tuple[str, ...]:
 
 def describe_training(training: Any) -> dict[str, Any]:
     """The settings that are known once there is a model."""
+    if training.cell.lengths != FIXED:  # where programs are made of several shapes
+        return {"programs": training.programs}
     return training.settings() if hasattr(training, "settings") else {}

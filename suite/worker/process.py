@@ -37,7 +37,7 @@ from suite.worker.frameworks import UnsupportedError, import_framework
 from suite.worker.launch import compile_cache, description, group, pages
 from suite.worker.launch.applied import Ran, check_release, read_back
 from suite.worker.launch.description import check, classify
-from suite.worker.launch.phases import measure_late, measure_phases, shift_spans
+from suite.worker.launch.phases import measure_late, measure_phases, shift_spans, watch_lengths
 from suite.worker.launch.probe import denormals, measure_peaks, precision_errors
 from suite.worker.launch.training import Saved, follow
 from suite.worker.loaders import CountingLoader
@@ -121,7 +121,7 @@ class _Launch:
         length = getattr(spec, "length", None)
         if (batch := self.cell.effective_batch) > len(data.train):
             raise UnsupportedError(f"batch {batch} is more than {data.name}'s {len(data.train)} samples")
-        source = Batches(data, batch, self.job.seed, length, share=self.share)
+        source = Batches(data, batch, self.job.seed, length, share=self.share, lengths=self.cell.lengths)
         recipe = recipes.recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
         rates = recipe.rates(recipe.epochs * source.per_epoch, source.global_batch, FP16_STEPS) if recipe else None
         applied, dropout = (recipe.apply_to(spec), recipe.dropout) if recipe else (spec, True)
@@ -151,6 +151,7 @@ class _Launch:
                     training, loader, self.job.plan, batch=self.cell.effective_batch, send=self.send,
                     spawned_ns=self.job.spawned_ns, ranks=self.ranks, local=local, tools=subject.tools,
                     chill=partial(self._chill, loader.loader),
+                    lengths=watch_lengths(source, self.job, spec, training, loader),
                 )  # fmt: skip
                 self._memory(memory)
                 self._ranks(training, measured.own_step_s)
@@ -159,9 +160,8 @@ class _Launch:
                 evidence.answers = measure_late(training, loader, measured, self.ranks, **asked)
                 evidence.last(training, loader, source)
                 if self.job.profile and interfaces.native(self.cell):  # nothing more of it is timed or compared
-                    profiling = import_module("suite.worker.profilers.profiling")
-                    step_s = measured.train.step_s
-                    profiling.profile(self.job, training, loader.loader, step_s, self.send, ranks=self.ranks)
+                    profile = import_module("suite.worker.profilers.profiling").profile
+                    profile(self.job, training, loader.loader, measured.train.step_s, self.send, ranks=self.ranks)
         finally:
             loader.close()
         if recipe:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from workloads.data.dataset import Array, DataError, DataSet, Split, contiguous_bytes
+from workloads.lengths import BUCKETS, FIXED, FREE, ROUND, buckets
 
 PAD = 4
 ORDER, DRAWS = 0, 1
@@ -97,22 +99,47 @@ class Batches:
     is, or have a function of its own that augments it. The rest of an epoch that fills no batch is dropped. With
     ``first_epoch`` the numbers start with that epoch, to continue from a checkpoint. With a ``share`` the batches are
     one process's share of global batches of ``batch`` samples. Raises `DataError` if the split does not fill a batch.
+
+    With other ``lengths`` than fixed ones, a batch is of texts of similar length, and padded to that of the longest or
+    to its bucket. It is one of a `ROUND`, so that all rounds are about the same work; the rest of an epoch that fills
+    no round is dropped.
     """
 
     def __init__(
         self, data: DataSet, batch: int, seed: int, length: int | None = None, first_epoch: int = 0,
-        share: Share | None = None,
+        share: Share | None = None, lengths: str = FIXED,
     ) -> None:  # fmt: skip
         self.data, self.split, self.seed, self.length = data, data.train, seed, length
         self.form, self.augment = data.batch_form, data.augment
         self.first_epoch, self.share = first_epoch, share
         self.batch = batch // share.devices * share.own if share else batch
-        self.global_batch = batch
-        self.per_epoch = len(self.split) // batch
+        self.global_batch, self.lengths = batch, lengths
+        whole = len(ROUND) if self.varied else 1
+        self.per_epoch = len(self.split) // (whole * batch) * whole
         if not self.per_epoch:
-            raise DataError(f"batch {batch} is larger than {data.name}'s {len(self.split)} training samples")
+            what = f"{whole} x batch" if self.varied else "batch"
+            raise DataError(f"{what} {batch} is larger than {data.name}'s {len(self.split)} training samples")
         self._plan: tuple[int, Epoch] | None = None
         self._own_draws: tuple[int, Array] | None = None
+
+    @property
+    def varied(self) -> bool:
+        """Whether batches have several lengths."""
+        return self.lengths != FIXED
+
+    @cached_property
+    def words(self) -> Array:
+        """How many words each sample has of those that the workload takes, one at least: (n,)."""
+        return np.maximum(np.count_nonzero(self.split.inputs[:, -(self.length or 0) :], axis=1), 1)
+
+    @cached_property
+    def paddings(self) -> Array:
+        """The length of a batch by the words of its longest sample."""
+        return paddings(self.lengths, self.length or self.split.inputs.shape[1])
+
+    def length_of(self, number: int) -> int | None:
+        """The length of a batch; None for all that there is."""
+        return int(self.paddings[self.words[self.choose(number)].max()]) if self.varied else self.length
 
     def plan(self, number: int) -> Epoch:
         """The plan of epoch ``number`` after the first; the last plan is cached, as batches are requested in order."""
@@ -122,8 +149,17 @@ class Batches:
             if self.share:
                 order = self.share.of(plan.order[: self.per_epoch * self.global_batch], self.per_epoch)
                 plan = replace(plan, order=order)
+            if self.varied:
+                plan = replace(plan, order=self._by_length(plan.order[: self.per_epoch * self.batch]))
             self._plan = last = number, plan
         return last[1]
+
+    def _by_length(self, order: Array) -> Array:
+        """The samples of an epoch in rounds, in each part in their random order."""
+        places = np.sort(np.argsort(self.words[order], kind="stable").reshape(len(ROUND), -1), axis=1)
+        parts = order[places].reshape(len(ROUND), -1, self.batch)
+        in_rounds: Array = parts[[*ROUND]].swapaxes(0, 1).ravel()
+        return in_rounds
 
     def choose(self, number: int) -> Array:
         """Indices of the samples of a batch, in order: int64 ``(b,)``."""
@@ -138,7 +174,7 @@ class Batches:
             inputs = self._augment(number, indices, inputs)
         if self.form == "images":
             return crop_and_flip(inputs, plan.rows[indices], plan.columns[indices], plan.flips[indices]), labels
-        return _form(inputs, self.form, self.length), labels
+        return _form(inputs, self.form, self.length_of(number)), labels
 
     def _augment(self, number: int, indices: Array, inputs: Array) -> Array:
         assert self.augment is not None
@@ -155,7 +191,7 @@ class Batches:
         if self.augment:
             image = self._augment(number, np.array([index]), image[None])[0]
         if self.form != "images":
-            return _form(image[None], self.form, self.length)[0], label
+            return _form(image[None], self.form, self.length_of(number))[0], label
         height, width, _ = image.shape
         row, column = plan.rows[index], plan.columns[index]
         cropped = np.pad(image, ((PAD, PAD), (PAD, PAD), (0, 0)))[row : row + height, column : column + width]
@@ -168,7 +204,14 @@ class Batches:
     def read_from(self, split: Split) -> Batches:
         """The same batches, from another split with the same samples."""
         data = replace(self.data, train=split)
-        return Batches(data, self.global_batch, self.seed, self.length, self.first_epoch, self.share)
+        return Batches(data, self.global_batch, self.seed, self.length, self.first_epoch, self.share, self.lengths)
+
+
+def paddings(lengths: str, length: int) -> Array:
+    """To which length a batch is padded whose longest sample has so many words: (length + 1,)."""
+    words = np.maximum(np.arange(length + 1), 1)
+    bounds = np.array(buckets(length) if lengths == BUCKETS else (length,))
+    return words if lengths == FREE else bounds[np.searchsorted(bounds, words)]
 
 
 def evaluation_batches(data: DataSet, batch: int, length: int | None = None) -> Iterable[tuple[Array, Array, int]]:

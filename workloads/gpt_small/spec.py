@@ -38,6 +38,7 @@ class GptSpec(WorkloadSpec):
     kernels = ("fused", "plain")
     ignored_label = IGNORED
     decodes = True
+    one_length = "its texts are packed into windows of one length, so that no word of a batch is padding"
     evaluation_batch = 50  # whose logits, of every word of the vocabulary at every position, are 0.3 GB
     bounds: ClassVar = {
         "fp32": Bounds(3e-6, 4e-6, 4e-6, 2e-5, 2e-5),

@@ -8,7 +8,7 @@ embedding of 32, one LSTM of 100 units, its last state, a dense layer of 1. Bina
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from workloads.spec import Adam, Bounds, Tensor, Training, WorkloadSpec, glorot_bound
@@ -28,6 +28,7 @@ class LstmSpec(WorkloadSpec):
     )
     kernels = ("cudnn", "scan")
     stages = recurrent = True
+    one_length = ""
     one_block = (
         "imdb_lstm is one recurrent layer: to compute it again, the backward pass would hold all of its activations at "
         "once, as without checkpointing"
@@ -53,6 +54,9 @@ class LstmSpec(WorkloadSpec):
             Tensor("logits/kernel", (self.units, 1), bound=glorot_bound(self.units, 1)),
             Tensor("logits/bias", (1,)),
         )
+
+    def at_length(self, length: int) -> LstmSpec:
+        return replace(self, length=length)
 
     @property
     def flops_by_kind(self) -> dict[str, int]:

@@ -17,8 +17,9 @@ __all__ = ("build", "export_weights", "import_weights", "kernels", "loss", "scor
 
 
 def build(
-    spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto"
-) -> keras.Model:
+    spec: LstmSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
+    any_length: bool = False,
+) -> keras.Model:  # fmt: skip
     cudnn = kernels(spec, numbers, device, kernel)["lstm"] == "cudnn"
     dtype = policy(numbers)
     layers = keras.layers
@@ -26,7 +27,7 @@ def build(
     tokens = "int64" if device == "cuda" else "int32"
     return keras.Sequential(
         [
-            keras.Input((spec.length,), dtype=tokens),
+            keras.Input((None if any_length else spec.length,), dtype=tokens),
             layers.Embedding(VOCABULARY, spec.embedding, name="embedding", dtype=dtype),
             layers.LSTM(
                 spec.units,

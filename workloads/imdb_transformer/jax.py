@@ -48,14 +48,16 @@ class Transformer(nn.Module):
         # The sum that runs through all blocks stays in the weights' type.
         wide = {"dtype": self.numbers.weights, "param_dtype": self.numbers.weights}
         types = {"dtype": self.numbers.compute, "param_dtype": self.numbers.weights}
-        tokens, count = move_to_front(tokens, self.spec.positions)
-        positions = nn.Embed(self.spec.positions, self.spec.width, name="positions", **wide)
-        x = nn.Embed(VOCABULARY, self.spec.width, name="words", **wide)(tokens) + positions.embedding
+        places = self.spec.positions_at(tokens.shape[1])
+        tokens, count = move_to_front(tokens, places)
+        table = nn.Embed(self.spec.positions, self.spec.width, name="positions", **wide).embedding
+        table = table if places == self.spec.positions else table[:places]
+        x = nn.Embed(VOCABULARY, self.spec.width, name="words", **wide)(tokens) + table
         x = self.apply_dropout(x)
         for name in self.spec.blocks:
             block = partial(_block, name)
             x = (recompute(block) if self.checkpointing else block)(self, x, count)
-        words = (jnp.arange(self.spec.positions) < count[:, None])[:, :, None].astype(x.dtype)
+        words = (jnp.arange(places) < count[:, None])[:, :, None].astype(x.dtype)
         mean = (nn.LayerNorm(EPSILON, name="norm", **wide)(x) * words).sum(1) / words.sum(1)
         return nn.Dense(1, name="logits", **types)(mean)[:, 0]
 

@@ -66,7 +66,7 @@ class Transformer(nn.Module):
     ) -> None:
         super().__init__()
         self.words = nn.Embedding(VOCABULARY, spec.width, dtype=dtype)
-        self.positions = nn.Embedding(spec.positions, spec.width, dtype=dtype)
+        self.positions, self.positions_at = nn.Embedding(spec.positions, spec.width, dtype=dtype), spec.positions_at
         self.dropout = nn.Dropout(spec.dropout if dropout else 0)
         self.blocks = nn.ModuleList(Block(spec, dropout, dtype, kernel) for _ in spec.blocks)
         self.within = partial(allow_fused_alone, kernel)
@@ -80,8 +80,11 @@ class Transformer(nn.Module):
         self.logits = nn.Linear(spec.width, 1, dtype=dtype)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        tokens, words = move_to_front(tokens, self.positions.num_embeddings)
-        x = self.dropout(self.words(tokens) + self.positions.weight)
+        positions, places = self.positions_at(tokens.shape[1]), self.positions.weight
+        if positions != len(places):  # of a slice, the gradient would be a copy
+            places = places[:positions]
+        tokens, words = move_to_front(tokens, positions)
+        x = self.dropout(self.words(tokens) + places)
         with self.within():
             for block in self.checkpointed or self.blocks:
                 x = block(x, words[:, None, None])

@@ -9,8 +9,9 @@ fused kernel has it. Size ``full``: 4,567,809 parameters and 4.29 GFLOP forward 
 
 A review comes as the data set has it, its words at the end of 500 places. The model moves them to the front of 512
 positions, a whole number of the tiles in which fused kernels work, so that position 0 is the first word and what a
-kernel needs to know is one length per review. What lies behind the last word is no key of the attention and no part of
-the mean, so that it changes neither loss nor gradient. It is computed all the same, in all frameworks.
+kernel needs to know is one length per review. Shorter batches have fewer positions. What lies behind the last word is
+no key of the attention and no part of the mean, so that it changes neither loss nor gradient. It is computed all the
+same, in all frameworks.
 
 The projection to queries, keys and values has no bias. That of keys would move no output: its gradient is rounding
 alone, which Adam turns into steps as large as any other.
@@ -19,13 +20,13 @@ alone, which Adam turns into steps as large as any other.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from workloads.data.tokenizer import PADDING, VOCABULARY
 from workloads.spec import AdamW, Bounds, DropoutBounds, Tensor, Training, WorkloadSpec, glorot_bound
 
-__all__ = ("EPSILON", "PADDING", "VOCABULARY", "TransformerSpec", "specification")
+__all__ = ("EPSILON", "PADDING", "TILE", "VOCABULARY", "TransformerSpec", "specification")
 
 #: Of layer normalisation; under the root, beside the biased variance.
 EPSILON = 1e-5
@@ -49,6 +50,9 @@ LAYER_SPREADS = {
     },
 }  # fmt: skip
 
+#: Where batches are shorter, positions are a multiple of this.
+TILE = 16
+
 
 @dataclass(frozen=True)
 class TransformerSpec(WorkloadSpec):
@@ -56,6 +60,7 @@ class TransformerSpec(WorkloadSpec):
 
     title = "IMDB Transformer"
     kernels = ("fused", "plain")
+    one_length = ""
     bounds: ClassVar = {
         "fp32": Bounds(5e-6, 5e-5, 5e-5, 2e-4, 1.5e-3),
         "bf16": Bounds(1e-3, 1e-2, 1e-2, 0.2, 0.9, provisional=True),
@@ -99,6 +104,13 @@ class TransformerSpec(WorkloadSpec):
         # What is averaged is long at the start, since all words attend to the same ones: a small kernel starts even.
         logits = [Tensor("logits/kernel", (width, 1), bound=SMALL_BOUND), Tensor("logits/bias", (1,))]
         return (*tensors, *_norm("norm", width), *logits)
+
+    def at_length(self, length: int) -> TransformerSpec:
+        return replace(self, length=length, positions=self.positions_at(length))
+
+    def positions_at(self, length: int) -> int:
+        """The positions of a batch: all of them at the workload's own length."""
+        return self.positions if length == self.length else min(-(-length // TILE) * TILE, self.positions)
 
     @property
     def flops_by_kind(self) -> dict[str, int]:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from workloads.defaults.tensorflow import Dropout, Recomputed, export_weights, import_weights, policy, variables
 from workloads.defaults.tensorflow import binary_loss as loss
 from workloads.defaults.tensorflow import binary_scores as scores
-from workloads.imdb_transformer.spec import EPSILON, PADDING, VOCABULARY, TransformerSpec
+from workloads.imdb_transformer.spec import EPSILON, PADDING, TILE, VOCABULARY, TransformerSpec
 from workloads.spec import Numbers, UnavailableKernelError, WorkloadSpec
 
 __all__ = (
@@ -34,29 +34,51 @@ class Moved(keras.layers.Layer):
     TensorFlow on whole numbers stay in a GPU's memory.
     """
 
-    def __init__(self, positions: int, **settings: object) -> None:
+    def __init__(self, spec: TransformerSpec, **settings: object) -> None:
         super().__init__(**settings)
-        self.positions = positions
+        self.spec = spec
 
     def call(self, tokens: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        length = tokens.shape[1]
+        length = size_of(tokens)
         words = tf.cast(tokens > PADDING, self.variable_dtype)
         count = tf.maximum(tf.reduce_sum(words, 1, keepdims=True), 1)
-        place = tf.constant(np.arange(self.positions), tokens.dtype)  # a range would be made in the host's memory
-        index = place + tf.cast(length - count, tokens.dtype)
-        last = tf.constant(length - 1, tokens.dtype)
+        # A range would be made in the host's memory.
+        place = cut(tf.constant(np.arange(self.spec.positions), tokens.dtype), positions_at(self.spec, length))
+        index = place + tf.cast(tf.cast(length, count.dtype) - count, tokens.dtype)
+        last = tf.cast(length - 1, tokens.dtype)
         chosen = tf.gather(tokens, tf.where(index < last, index, last), axis=1, batch_dims=1)
         return chosen, tf.cast(tf.cast(place, count.dtype) < count, count.dtype)
 
 
+def size_of(x: tf.Tensor) -> int | tf.Tensor:
+    """How long the second axis is: a number, unless the program is of any length."""
+    return tf.shape(x)[1] if x.shape[1] is None else x.shape[1]
+
+
+def positions_at(spec: TransformerSpec, length: int | tf.Tensor) -> int | tf.Tensor:
+    """As the spec's, also of a length that is a tensor."""
+    if isinstance(length, int):
+        return spec.positions_at(length)
+    return tf.where(length == spec.length, spec.positions, tf.minimum(-(-length // TILE) * TILE, spec.positions))
+
+
+def cut(x: tf.Tensor, count: int | tf.Tensor) -> tf.Tensor:
+    """The first so many along the first axis."""
+    return x if isinstance(count, int) and count == x.shape[0] else x[:count]
+
+
 class Positions(keras.layers.Layer):
-    """Adds a learned vector to each position of (batch, positions, width)."""
+    """Adds a learned vector to each of at most so many positions, (batch, positions, width)."""
+
+    def __init__(self, positions: int, **settings: object) -> None:
+        super().__init__(**settings)
+        self.positions = positions
 
     def build(self, shape: tuple[int, ...]) -> None:
-        self.table = self.add_weight(shape=shape[1:], name="table")
+        self.table = self.add_weight(shape=(self.positions, shape[2]), name="table")
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        return x + tf.convert_to_tensor(self.table)
+        return x + cut(tf.convert_to_tensor(self.table), size_of(x))
 
 
 class Attention(keras.layers.Layer):
@@ -74,15 +96,16 @@ class Attention(keras.layers.Layer):
 
 def split_heads(projected: tf.Tensor, heads: int) -> tf.Tensor:
     """(batch, positions, 3 * width) to queries, keys and values, (3, batch, heads, positions, head width)."""
-    _, positions, width = projected.shape
+    positions, width = size_of(projected), projected.shape[2]
     parts = tf.reshape(projected, (-1, positions, 3, heads, width // (3 * heads)))
     return tf.transpose(parts, (2, 0, 3, 1, 4))
 
 
 def join_heads(attended: tf.Tensor) -> tf.Tensor:
     """(batch, heads, positions, head width) to (batch, positions, width)."""
-    _, heads, positions, head = attended.shape
-    return tf.reshape(tf.transpose(attended, (0, 2, 1, 3)), (-1, positions, heads * head))
+    _, heads, _, head = attended.shape
+    in_order = tf.transpose(attended, (0, 2, 1, 3))
+    return tf.reshape(in_order, (-1, size_of(in_order), heads * head))
 
 
 def plain_attention(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, words: tf.Tensor, wide: str) -> tf.Tensor:
@@ -104,7 +127,7 @@ class Mean(keras.layers.Layer):
 
 def build(
     spec: TransformerSpec, numbers: Numbers, dropout: bool = True, device: str = "cpu", kernel: str = "auto",
-    checkpointing: bool = False,
+    checkpointing: bool = False, any_length: bool = False,
 ) -> keras.Model:  # fmt: skip
     kernels(spec, numbers, device, kernel)
     dtype = policy(numbers)
@@ -125,10 +148,11 @@ def build(
         return add_residual(x, layers.Dense(spec.width, name=f"{block}_output", dtype=dtype)(y))
 
     # Keras casts to what is written here, and on a GPU kernels take int32 in the host's memory only.
-    tokens = keras.Input((spec.length,), dtype="int64" if device == "cuda" else "int32")
-    places, words = Moved(spec.positions, dtype=wide)(tokens)
+    length = None if any_length else spec.length
+    tokens = keras.Input((length,), dtype="int64" if device == "cuda" else "int32")
+    places, words = Moved(spec, dtype=wide)(tokens)
     x = layers.Embedding(VOCABULARY, spec.width, name="words", dtype=wide)(places)
-    x = Positions(name="positions", dtype=wide)(x)
+    x = Positions(spec.positions, name="positions", dtype=wide)(x)
     x = Dropout(spec.dropout if dropout else 0, dtype=wide)(x)
     for block in spec.blocks:
         if checkpointing:

@@ -151,7 +151,7 @@ def _group_key(record: Record) -> tuple[str, ...]:
     cell, digests = record.cell, (str(source.get("digest")) for source in (record.data, record.workload))
     # Devices that normalise their samples apart from each other are another training than one device is.
     devices = str(cell.devices) if has_local_statistics(cell) else ""
-    return cell.workload, cell.size, cell.precision, devices, *digests
+    return cell.workload, cell.size, cell.precision, devices, cell.lengths, *digests
 
 
 def _group(rows: Mapping[Key, Sequence[Record]]) -> dict[Key, Verdict]:

@@ -58,7 +58,8 @@ GROUPS = {
         "wait-idle",
     "Where to measure. Without options: on this machine, on its GPU if it has one": "device gpu on",
     "What to keep, and how to go on": "benchmark-save no-save resume profile track",
-    "How the model trains": "accumulate kernel strategy checkpointing layout interface release tuning allocator",
+    "How the model trains": "accumulate kernel strategy checkpointing lengths layout interface release "
+        "tuning allocator",
     "How much of the machine a launch gets": "threads cores bind memory-limit placement shard trusted-network",
     "When a training ends that goes on to its end, as with --matrix accuracy": "epochs target",
     "Where workloads, data and seeds come from": "workloads data data-dir format pages seed",

@@ -21,6 +21,25 @@ Some = Annotated[int, Meta(ge=1, le=COUNT_MOST)]
 
 
 @dataclass(frozen=True)
+class Shapes:
+    """What the windows of training computed where batches have several lengths.
+
+    ``words`` and ``places``, which are words and padding, are those of each window, and ``lengths`` is how many lengths
+    their batches had. ``programs`` had been compiled at the end of them, 0 where nothing compiles, and ``compiled`` of
+    these within them. ``cover_s`` is how long the steps took that covered every bucket before all windows.
+    ``training_flops_per_sample`` is the mean over the batches of these windows.
+    """
+
+    words: tuple[Some, ...]
+    places: tuple[Some, ...]
+    lengths: Some
+    programs: Count
+    compiled: Count
+    cover_s: Seconds
+    training_flops_per_sample: Annotated[float, Meta(gt=0, le=NUMBER_MOST)]
+
+
+@dataclass(frozen=True)
 class Ledger:
     """Counts that do not come from the windows, over the phases or over a training to its end.
 
@@ -30,6 +49,7 @@ class Ledger:
     step, each burst of a phase's windows, what serves, and of a training to its end each ``epoch``, this until it was
     ``evaluated``, and until its checkpoint was written (``train``). ``late_s`` is for how long the parent waited for a
     core before it read the first and the last of these messages, by the kernel's count; None if that was not recorded.
+    ``shapes`` are there where batches have several lengths.
     """
 
     delivered: Count
@@ -37,6 +57,7 @@ class Ledger:
     untimed: dict[str, Count] = field(default_factory=dict)
     seen_s: dict[str, tuple[Seconds, ...]] = field(default_factory=dict)
     late_s: dict[str, tuple[Seconds, ...]] | None = None
+    shapes: Shapes | None = None
 
 
 @dataclass(frozen=True)

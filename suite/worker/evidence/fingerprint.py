@@ -24,6 +24,7 @@ from suite.worker.launch.training import evaluate
 from workloads.data.augment import Batches
 from workloads.data.dataset import Array, DataSet, Split
 from workloads.data.tokenizer import FIRST_WORD, VOCABULARY
+from workloads.lengths import FIXED
 from workloads.spec import WorkloadSpec
 from workloads.weights import weights_digest
 
@@ -52,10 +53,10 @@ def at_proof_rate(spec: WorkloadSpec) -> WorkloadSpec:
 
 
 def fixed_batches(
-    data: DataSet, length: int | None, batch: int = BATCH, steps: int = STEPS
+    data: DataSet, length: int | None, batch: int = BATCH, steps: int = STEPS, lengths: str = FIXED
 ) -> list[tuple[Array, Array]]:
     """The batches that every fingerprint trains on."""
-    source = Batches(data, batch, SEED, length)
+    source = Batches(data, batch, SEED, length, lengths=lengths)
     return [source[number] for number in range(steps)]
 
 

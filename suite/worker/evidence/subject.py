@@ -78,7 +78,8 @@ class EvidenceContext:
 
     def batches(self, size: int, steps: int, parts: int = 1) -> list[tuple[Array, Array]]:
         """What a process takes of the batches that every fingerprint trains on."""
-        return [self.take_share(batch, parts) for batch in fixed_batches(self.data, self.length, size, steps)]
+        batches = fixed_batches(self.data, self.length, size, steps, self.cell.lengths)
+        return [self.take_share(batch, parts) for batch in batches]
 
     def training(
         self, cell: Cell, spec: WorkloadSpec, device: str = "", *,

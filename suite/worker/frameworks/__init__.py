@@ -24,6 +24,7 @@ from suite.catalog.precisions import PRECISIONS
 from suite.catalog.settings import INTERFACES, LAYOUTS
 from suite.plan.cell import Cell
 from suite.plan.settings import allocators, tunings
+from workloads.lengths import FIXED
 from workloads.spec import Numbers, WorkloadSpec, read_declaration, specification
 
 #: The number formats of each precision.
@@ -112,11 +113,24 @@ def check(cell: Cell, device: str) -> None:
             raise UnsupportedError(f"--layout is a setting of one device and of the interface {INTERFACES[0]}")
     if cell.checkpointing == "on" and declared.one_block:
         raise UnsupportedError(declared.one_block)
+    if cell.lengths != FIXED and (reason := find_one_length(cell, declared)):
+        raise UnsupportedError(f"batches of {cell.workload} have one length: {reason}")
     spec = specification(cell.workload, cell.size)
     if (cell.devices > 1 or cell.interface != INTERFACES[0]) and (spec.has_own or spec.optimizer.has_more):
         raise UnsupportedError(
             f"the optimizer of {cell.workload} is one of one device and of the interface {INTERFACES[0]}"
         )
+
+
+def find_one_length(cell: Cell, declared: type[WorkloadSpec]) -> str:
+    """Why the batches of a cell cannot have several lengths; empty if they can."""
+    if declared.one_length:
+        return declared.one_length
+    if cell.devices > 1 or cell.interface != INTERFACES[0]:
+        return f"several are a setting of one device and of the interface {INTERFACES[0]}"
+    if cell.loader.kind in ("resident", "dali"):
+        return f"the loader {cell.loader.kind} makes them by one program"
+    return "trainings to the end have fixed ones" if cell.recipe else ""
 
 
 def build(module: ModuleType, cell: Cell, *arguments: Any) -> Any:
@@ -130,6 +144,7 @@ def build(module: ModuleType, cell: Cell, *arguments: Any) -> Any:
         "synchronised": (
             cell.framework == "tensorflow" and cell.strategy == "synchronised", "cannot synchronise batch statistics"
         ),
+        "any_length": (cell.framework == "tensorflow" and cell.lengths != FIXED, "has a model of one length"),
     }  # fmt: skip
     taken = signature(module.build).parameters
     for name, (wanted, lacks) in asked.items():

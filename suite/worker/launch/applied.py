@@ -36,6 +36,8 @@ from suite.worker import interfaces
 from suite.worker.launch import compile_cache, pages
 from suite.worker.launch.probe import BANDS
 from suite.worker.loaders import tuned_workers
+from workloads.data.augment import paddings
+from workloads.lengths import FIXED, LENGTHS
 
 #: Larger blocks than this glibc never takes from its heap by itself (`M_MMAP_THRESHOLD` in mallopt(3)).
 HEAP_MOST_BYTES = 32 << 20
@@ -94,6 +96,7 @@ def read_back(ran: Ran, cell: Cell) -> dict[str, Any]:
         "release": _release(cell.framework),
         "format": ran.loader.settings.get("format", "memmap"),
         "pages": pages.read(cell, ran.loader),
+        "lengths": _read_lengths(ran, cell),
         "cache": compile_cache.read(ran.settings),
         **(ran.training.group_settings() if hasattr(ran.training, "group_settings") else {}),
         **subject.tools.applied(ran.training, ran.batch),
@@ -176,6 +179,16 @@ def _read_loader(loader: Any, asked: Loader, device: str) -> Loader:
     values = {"prefetch": prefetch, "pin_memory": made["pin_memory"], "cache": made["cache"]}
     chosen = {name: value for name, value in values.items() if getattr(asked, name) is not None}
     return Loader(kind, workers if kind == "workers" else 0, **chosen)
+
+
+def _read_lengths(ran: Ran, cell: Cell) -> str:
+    """The lengths that fit a batch and its longest sample; of several the cell's."""
+    if ran.subject.spec.one_length:
+        return FIXED
+    inputs, _ = ran.training.get(ran.batch)
+    longest = int(np.count_nonzero(inputs, axis=1).max())
+    fitting = [each for each in LENGTHS if paddings(each, ran.subject.spec.length)[longest] == inputs.shape[1]]
+    return cell.lengths if cell.lengths in fitting else next(iter(fitting), "none of the known ones")
 
 
 def _read_tuning(cell: Cell, denormals: str, device: str) -> str:

@@ -42,15 +42,15 @@ class Series:
     ``steps`` runs the given number of steps and returns when they are done; ``say`` gets every window, after its end.
     Several ``ranks`` begin each window together, and it lasts as long as the slowest of them takes: so all have the
     same windows, and decide alike. ``own_step_s`` are the times of this rank's own clock. ``begin`` is called before
-    each burst.
+    each burst. A window has a multiple of ``whole`` steps.
     """
 
     def __init__(
         self, steps: Steps, plan: Plan, say: Say = lambda _: None, clock: Clock = time.perf_counter_ns,
-        ranks: Ranks = ALONE, *, begin: Callable[[], None] = lambda: None,
+        ranks: Ranks = ALONE, *, begin: Callable[[], None] = lambda: None, whole: int = 1,
     ) -> None:  # fmt: skip
         self.steps, self.plan, self.say, self.clock, self.ranks = steps, plan, say, clock, ranks
-        self.begin = begin
+        self.begin, self.whole = begin, whole
         self.own_step_s: list[float] = []
         self.warmup: list[Window] = []
         self.windows: list[Window] = []
@@ -103,6 +103,7 @@ class Series:
         return Phase(tuple(self.windows), tuple(self.warmup), steady, tuple(self.spans))
 
     def _window(self, steps: int) -> tuple[Window, float, float]:
+        steps = -(-steps // self.whole) * self.whole
         self.ranks.barrier()
         start = self.clock()
         self.steps(steps)

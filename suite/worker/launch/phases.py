@@ -88,17 +88,21 @@ def local(timed: Timed) -> Steps:
 
 def measure_phases(
     training: Any, loader: Any, plan: Plan, *, batch: int, send: Send, spawned_ns: int, tools: Any,
-    ranks: Ranks = ALONE, local: Any = None, chill: Callable[[str], None] = lambda _: None,
+    ranks: Ranks = ALONE, local: Any = None, chill: Callable[[str], None] = lambda _: None, lengths: Any = None,
 ) -> Measured:  # fmt: skip
     """Measure the plan's phases, and send the results so far after each burst, and what was counted at the end.
 
     ``batch`` is how many samples a step sees, on all devices together; spans are in seconds since ``spawned_ns``.
     ``local`` is a compiled training without communication; ``tools`` know how many steps an optimizer has counted
     itself. ``chill`` is called with the name of a phase that loads, before its windows. Raises `RecompiledError` if a
-    window had to compile, and `DivergedError` for a loss that is not finite.
+    window had to compile, and `DivergedError` for a loss that is not finite. Batches of several ``lengths`` are held in
+    a whole round, and what compiles for them is counted.
     """
     plan = fit_plan(plan, training)
-    held = [next(loader) for _ in range(HELD_BATCHES)]
+    whole = lengths.steps if lengths else 1
+    if lengths:
+        lengths.cover()
+    held = [next(loader) for _ in range(max(HELD_BATCHES, whole))]
     compiled, delivered, updated = training.count_compiled(), loader.delivered, tools.updates(training)
     taken = [name for name in plan.with_parts if not PHASES[name].is_late and (name != "local" or local)]
     series = {}
@@ -106,21 +110,30 @@ def measure_phases(
         timed = Timed(training, loader, held, local)
         checked = local if name == "local" else training
         say, begin = say_window(name, timed.last, checked, batch, send), partial(_begin, name, send, chill)
-        series[name] = Series(timed.steps(name), plan, say, ranks=ranks, begin=begin)
+        say = lengths.watch(name, say) if lengths else say
+        series[name] = Series(timed.steps(name), plan, say, ranks=ranks, begin=begin, whole=whole)
     others = [name for name in taken if name != TRAIN]
     turns = [series[name] for name in others if PHASES[name].in_turn]
     for _ in in_order(series[TRAIN], turns, [series[name] for name in others if not PHASES[name].in_turn], plan):
         send_phases(send, collect_phases(series, spawned_ns))
-    if training.count_compiled() != compiled:
+    phases = collect_phases(series, spawned_ns)
+    shapes = lengths.found(phases) if lengths else None
+    if not lengths and training.count_compiled() != compiled:
         raise RecompiledError(f"compiled inside the windows: {compiled} before them, {training.count_compiled()} after")
     now = tools.updates(training)
     ledger = Ledger(
         loader.delivered - delivered,
         None if now is None else now - (updated or 0),
+        shapes=shapes,
     )
     send(part={"ledger": asdict(ledger)})
     own_step_s = {name: each.own_step_s for name, each in series.items()}
-    return Measured(collect_phases(series, spawned_ns), own_step_s, ledger, held if plan.serves or plan.saves else ())
+    return Measured(phases, own_step_s, ledger, held if plan.serves or plan.saves else ())
+
+
+def watch_lengths(source: Any, *parts: Any) -> Any:
+    """What watches batches of several lengths; None, and nothing imported, where they have one."""
+    return import_module("suite.worker.launch.lengths").watch(source, *parts) if source.varied else None
 
 
 def collect_phases(series: dict[str, Series], spawned_ns: int) -> dict[str, Phase]:

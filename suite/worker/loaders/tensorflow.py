@@ -74,6 +74,8 @@ class Naive(Tuned):
         _refuse(cell)
         refuse("TensorFlow", cell.loader, "prefetch")
         refuse_own(source)
+        if source.varied:
+            raise UnsupportedError("tf.data pads a batch of single samples behind the words, not before them")
         self.put = put
         with tf.device("/CPU:0"):
             dataset = (
@@ -195,7 +197,11 @@ def _form(source: Batches, device: str) -> Callable[..., tf.Tensor]:
     """Makes inputs of samples (b, ...), rows, columns and flips (b,)."""
 
     def tokens(inputs: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:  # words are neither cropped nor mirrored
-        return tf.cast(inputs[:, -(source.length or 0) :], integers(device))
+        length = source.length or 0
+        if source.varied:
+            longest = tf.reduce_max(tf.math.count_nonzero(inputs[:, -length:], 1))
+            length = tf.gather(source.paddings, longest)
+        return tf.cast(inputs[:, -length:], integers(device))
 
     def images(inputs: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor) -> tf.Tensor:
         height, width = inputs.shape[1:3]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from typing import Any
@@ -54,6 +56,23 @@ def call_compiled(step: Any, *arguments: Any) -> Any:
         return step(*arguments)
     except TypeError as error:  # of other shapes or types than those that were compiled ahead
         raise RecompiledError(f"would have to compile inside the windows: {str(error).splitlines()[0]}") from error
+
+
+@dataclass
+class Programs:
+    """A step that is compiled ahead for each shape of its batches, when the first of them comes."""
+
+    compile: Callable[..., Any]
+    by_shape: dict[tuple[int, ...], Any]
+
+    def __call__(self, state: Any, inputs: jax.Array, labels: jax.Array) -> Any:
+        program = self.by_shape.get(inputs.shape)
+        if program is None:
+            program = self.by_shape[inputs.shape] = self.compile(state, inputs, labels)
+        return program(state, inputs, labels)
+
+    def _cache_size(self) -> int:
+        return len(self.by_shape)
 
 
 def graphs(step: Any) -> int:

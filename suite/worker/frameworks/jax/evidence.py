@@ -218,7 +218,8 @@ def applied(training: Any, batch: Any) -> dict[str, Any]:
     names = {step.primitive.name for step in steps}
     # The axis of the channels among those of the images.
     channels = {step.params["dimension_numbers"].lhs_spec[1] for step in steps if "conv_general" in step.primitive.name}
-    is_compiled = isinstance(training.jitted, jax.stages.Compiled)
+    programs = [*getattr(training.jitted, "by_shape", {"": training.jitted}).values()]
+    is_compiled = all(isinstance(program, jax.stages.Compiled) for program in programs)
     return read_process(training, is_compiled) | {
         "kernel": find_kernel(training.cell, names),
         "layout": LAYOUTS[1] if 1 in channels else LAYOUTS[0],

@@ -25,6 +25,7 @@ from suite.worker.frameworks import (
     choose,
 )
 from suite.worker.frameworks.jax.device import (
+    Programs,
     call_compiled,
     graphs,
     graphs_switched_off,
@@ -41,6 +42,7 @@ from suite.worker.frameworks.jax.device import (
 from suite.worker.frameworks.jax.optimizer import find_decays, optimizer, zero_frozen
 from workloads.data.dataset import Array
 from workloads.imdb_lstm.jax import CUDNN_TYPES
+from workloads.lengths import FIXED
 from workloads.spec import WorkloadSpec
 
 __all__ = (
@@ -126,7 +128,7 @@ class Training:
             key = jax.random.key(seed, impl=self.prng)
             optimizer_state = jax.jit(self.optimizer.init)(start)  # one program, not one for each shape
             self.state = State(start, statistics, optimizer_state, key, scale)
-        self.jitted = jax.jit(self._step, donate_argnums=0)
+        self.jitted, self.programs = jax.jit(self._step, donate_argnums=0), "one for each shape"
         self.explained = jax.jit(self._update, donate_argnums=0)
         self._scored = jax.jit(self._scores)
 
@@ -137,9 +139,15 @@ class Training:
         return jax.device_get(batch)
 
     def compile(self, batch: Batch) -> bool:
-        traced = self.jitted.trace(self.state, *batch)
-        self.program = traced.jaxpr  # by which a record says what the step consists of
-        self.jitted = traced.lower().compile(compiler_options=COMPILER_OPTIONS | self.options)
+        step = self.jitted
+
+        def compile_for(*arguments: Any) -> Any:
+            traced = step.trace(*arguments)
+            self.program = traced.jaxpr  # by which a record says what the step consists of
+            return traced.lower().compile(compiler_options=COMPILER_OPTIONS | self.options)
+
+        compiled = compile_for(self.state, *batch)
+        self.jitted = compiled if self.cell.lengths == FIXED else Programs(compile_for, {batch[0].shape: compiled})
         return True
 
     def _step(self, state: State, inputs: jax.Array, labels: jax.Array) -> tuple[State, jax.Array]:

@@ -36,6 +36,7 @@ from suite.worker.frameworks.pytorch.device import (
 from suite.worker.frameworks.pytorch.optimizer import find_decays, kernels_of, lay_as, optimizer, own_part
 from workloads.data.dataset import Array
 from workloads.defaults.pytorch import join
+from workloads.lengths import FIXED
 from workloads.spec import WorkloadSpec
 
 __all__ = (
@@ -73,8 +74,8 @@ def prepare(cell: Cell, device: str, seed: int) -> tuple[str, dict[str, Any]]:
     fp32 = set_fp32("tf32" if cell.precision == "tf32" else "ieee")
     if device == "cuda":
         torch.cuda.set_per_process_memory_fraction(MEMORY_FRACTION)
-    # Shapes never change within a launch, so that trying the algorithms once pays off.
-    torch.backends.cudnn.benchmark = True
+    # Where shapes never change within a launch, trying the algorithms once pays off.
+    torch.backends.cudnn.benchmark = cell.lengths == FIXED
     torch.backends.cudnn.enabled = cell.kernel != "scan"
     return device, {
         "device": device,
@@ -115,8 +116,11 @@ class Training:
                 parameter.grad = torch.zeros_like(parameter)
         self.loss, self.scores = module.loss, module.scores
         mode = COMPILE_MODES[cell.compile]
+        # By itself, torch.compile makes what has changed once a dimension of any size.
+        dynamic = False if cell.lengths == FIXED else None
+        self.programs = "torch.compile, dynamic=None" if mode else "none"
         if mode:
-            self.loss = torch.compile(module.loss, fullgraph=True, dynamic=False, mode=mode)
+            self.loss = torch.compile(module.loss, fullgraph=True, dynamic=dynamic, mode=mode)
             self.scores = torch.compile(module.scores, fullgraph=True, dynamic=False, mode=mode)
 
     def put(self, batch: tuple[Array | Tensor, Array | Tensor]) -> Batch:

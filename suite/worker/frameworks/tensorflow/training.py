@@ -34,6 +34,7 @@ from suite.worker.frameworks.tensorflow.device import (
 from suite.worker.frameworks.tensorflow.optimizer import find_decays, optimizer
 from workloads.data.dataset import Array
 from workloads.defaults.tensorflow import join
+from workloads.lengths import FIXED
 from workloads.spec import FROZEN, WorkloadSpec, read_declaration
 
 __all__ = (
@@ -103,7 +104,12 @@ class Training:
                     self.optimizer, initial_scale=LOSS_SCALE, dynamic_growth_steps=LOSS_SCALE_GROWTH_STEPS
                 )
             self.optimizer.build(self.trained)
-        self.function = tf.function(self._step, jit_compile=COMPILE_MODES[cell.compile], autograph=False)
+        # XLA compiles for each shape in any case; a graph is traced once more, for any length.
+        of_any = cell.lengths != FIXED and not COMPILE_MODES[cell.compile]
+        self.programs = "tf.function, reduce_retracing=True" if of_any else "one for each shape"
+        self.function = tf.function(
+            self._step, jit_compile=COMPILE_MODES[cell.compile], autograph=False, reduce_retracing=of_any
+        )
         self.explained = tf.function(self._update, jit_compile=COMPILE_MODES[cell.compile], autograph=False)
         self.scores = tf.function(self._scores, jit_compile=COMPILE_MODES[cell.compile], autograph=False)
 
