@@ -187,9 +187,9 @@ class WorkloadSpec:
     @property
     def flops_per_sample(self) -> int:
         """FLOPs of one sample's forward pass: two per multiply-add of convolutions and products, nothing else."""
-        if flops := self.flops_by_kind:
-            return sum(flops.values())
-        raise NotImplementedError
+        if not self.flops_by_kind:
+            raise NotImplementedError
+        return sum(self.flops_by_kind.values())
 
     @property
     def flops_by_kind(self) -> dict[str, int]:

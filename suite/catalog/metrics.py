@@ -109,11 +109,26 @@ def fragmentation(record: Any) -> float | None:
     return reserved / used if reserved and used else None
 
 
+def shapes_of(record: Any) -> Any:
+    """Returns what was counted of batches of several lengths; None where they have one."""
+    return record.ledger.shapes if record.ledger else None
+
+
+def training_flops(record: Any) -> float | None:
+    """Returns the FLOPs of training on a sample: the spec's, or the mean over the lengths of its batches."""
+    shapes = shapes_of(record)
+    return shapes.training_flops_per_sample if shapes else number(record.workload.get("training_flops_per_sample"))
+
+
+def _of_shapes(read: Callable[[Any, Any], float]) -> Callable[[Any], float | None]:
+    return lambda record: read(shapes, record) if (shapes := shapes_of(record)) else None
+
+
 def datasheet_utilisation(record: Any) -> float | None:
     """Returns the model's FLOP/s relative to what NVIDIA's data sheet says of these GPUs; None if it says nothing."""
     gpus = within(record.environment, "machine", "gpus")
     peak = gpu_peak(str(gpus[0]), record.cell.precision) if isinstance(gpus, list) and gpus else None
-    flops, rate = number(record.workload.get("training_flops_per_sample")), record.samples_per_s
+    flops, rate = training_flops(record), record.samples_per_s
     trained_there = record.settings.get("device") != "cpu"
     return flops * rate / (peak * record.cell.devices) if peak and flops and rate and trained_there else None
 
@@ -165,6 +180,28 @@ _DECLARED = (
     Metric(
         "other_cpu_cores", "cores", "CPU cores kept busy by other processes", source="host.other_cpu_cores",
         label="background load",
+    ),
+    Metric(
+        "batch_length", "words", "mean length of the batches in the windows, padding included; empty with fixed "
+        "lengths, where it is the workload's", label="mean length", better=LOWER, launches=True,
+        read=_of_shapes(lambda shapes, record: sum(shapes.places) / sum(
+            window.steps * record.effective_batch for window in record.phases["train"].windows
+        )),
+    ),
+    Metric(
+        "padding_share", "share", "padding in them, relative to words and padding; empty with fixed lengths",
+        read=_of_shapes(lambda shapes, _: 1 - sum(shapes.words) / sum(shapes.places)), label="padding %", per=0.01,
+        better=LOWER, launches=True,
+    ),
+    Metric(
+        "programs", "programs", "compiled until the end of the windows, a graph that TensorFlow traces counts; 0 where "
+        "nothing compiles, and empty with fixed lengths", read=_of_shapes(lambda shapes, _: float(shapes.programs)),
+        label="programs", launches=True,
+    ),
+    Metric(
+        "compiled_in_windows", "programs", "those of them that were compiled inside the windows, whose time is in the "
+        "throughput", read=_of_shapes(lambda shapes, _: float(shapes.compiled)), label="compiled in windows",
+        launches=True,
     ),
     Metric(
         "model_flops_utilisation", "share", "the model's FLOP/s relative to a large matrix product in the same "

@@ -12,6 +12,7 @@ from suite.catalog.suggest import unknown
 from suite.catalog.versions import VERSION
 from suite.plan.cell import COMPILES, FRAMEWORKS, LOADERS, PRECISIONS, REFERENCE_STRATEGY, WORKLOADS, Cell, Loader
 from workloads import registry
+from workloads.lengths import FIXED
 
 
 def _parts_of(setting: Setting) -> dict[str, object]:
@@ -45,6 +46,8 @@ def parse_cell(text: str) -> Cell:
     cell = Cell(**settings)  # type: ignore[arg-type]
     if cell.interface != "native":
         raise ChoiceError(f"{text!r} is trained by {cell.interface}, and profiles are taken of the native loop")
+    if cell.lengths != FIXED:
+        raise ChoiceError(f"{text!r} trains on several lengths, and a profile is of steps that are alike")
     if cell.recipe:
         raise ChoiceError(f"{text!r} trains to its end; leave out -{cell.recipe} to profile its steps")
     return cell

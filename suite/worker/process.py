@@ -119,8 +119,8 @@ class _Launch:
         data = spec.arrange(add_augmentation(open_cached(Path(self.job.data)), self.cell.workload))
         self._mark("data_s")
         length = getattr(spec, "length", None)
-        if (batch := self.cell.effective_batch) > len(data.train):
-            raise UnsupportedError(f"batch {batch} is more than {data.name}'s {len(data.train)} samples")
+        if (batch := self.cell.effective_batch) * Batches.in_round(self.cell.lengths) > len(data.train):
+            raise UnsupportedError(f"batch {batch} takes more than {data.name}'s {len(data.train)} samples")
         source = Batches(data, batch, self.job.seed, length, share=self.share, lengths=self.cell.lengths)
         recipe = recipes.recipe(self.cell.recipe, spec, self.job.epochs, self.job.target) if self.cell.recipe else None
         rates = recipe.rates(recipe.epochs * source.per_epoch, source.global_batch, FP16_STEPS) if recipe else None
@@ -150,8 +150,7 @@ class _Launch:
                 measured = measure_phases(
                     training, loader, self.job.plan, batch=self.cell.effective_batch, send=self.send,
                     spawned_ns=self.job.spawned_ns, ranks=self.ranks, local=local, tools=subject.tools,
-                    chill=partial(self._chill, loader.loader),
-                    lengths=watch_lengths(source, self.job, spec, training, loader),
+                    chill=partial(self._chill, loader.loader), lengths=watch_lengths(source, spec, training, loader),
                 )  # fmt: skip
                 self._memory(memory)
                 self._ranks(training, measured.own_step_s)
@@ -160,8 +159,9 @@ class _Launch:
                 evidence.answers = measure_late(training, loader, measured, self.ranks, **asked)
                 evidence.last(training, loader, source)
                 if self.job.profile and interfaces.native(self.cell):  # nothing more of it is timed or compared
-                    profile = import_module("suite.worker.profilers.profiling").profile
-                    profile(self.job, training, loader.loader, measured.train.step_s, self.send, ranks=self.ranks)
+                    profiling = import_module("suite.worker.profilers.profiling")
+                    step_s = measured.train.step_s
+                    profiling.profile(self.job, training, loader.loader, step_s, self.send, ranks=self.ranks)
         finally:
             loader.close()
         if recipe:

@@ -114,13 +114,18 @@ class Batches:
         self.first_epoch, self.share = first_epoch, share
         self.batch = batch // share.devices * share.own if share else batch
         self.global_batch, self.lengths = batch, lengths
-        whole = len(ROUND) if self.varied else 1
+        whole = self.in_round(lengths)
         self.per_epoch = len(self.split) // (whole * batch) * whole
         if not self.per_epoch:
             what = f"{whole} x batch" if self.varied else "batch"
             raise DataError(f"{what} {batch} is larger than {data.name}'s {len(self.split)} training samples")
         self._plan: tuple[int, Epoch] | None = None
         self._own_draws: tuple[int, Array] | None = None
+
+    @staticmethod
+    def in_round(lengths: str) -> int:
+        """The fewest batches of an epoch."""
+        return 1 if lengths == FIXED else len(ROUND)
 
     @property
     def varied(self) -> bool:

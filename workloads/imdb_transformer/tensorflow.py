@@ -44,8 +44,8 @@ class Moved(keras.layers.Layer):
         count = tf.maximum(tf.reduce_sum(words, 1, keepdims=True), 1)
         # A range would be made in the host's memory.
         place = cut(tf.constant(np.arange(self.spec.positions), tokens.dtype), positions_at(self.spec, length))
-        index = place + tf.cast(tf.cast(length, count.dtype) - count, tokens.dtype)
-        last = tf.cast(length - 1, tokens.dtype)
+        index = place + tf.cast(typed(length, count.dtype) - count, tokens.dtype)
+        last = tf.convert_to_tensor(typed(length, tokens.dtype) - 1, tokens.dtype)
         chosen = tf.gather(tokens, tf.where(index < last, index, last), axis=1, batch_dims=1)
         return chosen, tf.cast(tf.cast(place, count.dtype) < count, count.dtype)
 
@@ -53,6 +53,11 @@ class Moved(keras.layers.Layer):
 def size_of(x: tf.Tensor) -> int | tf.Tensor:
     """How long the second axis is: a number, unless the program is of any length."""
     return tf.shape(x)[1] if x.shape[1] is None else x.shape[1]
+
+
+def typed(length: int | tf.Tensor, dtype: tf.DType) -> int | tf.Tensor:
+    """A number as it is, so that a program of one length has it as a constant, and a tensor in this type."""
+    return length if isinstance(length, int) else tf.cast(length, dtype)
 
 
 def positions_at(spec: TransformerSpec, length: int | tf.Tensor) -> int | tf.Tensor:

@@ -68,6 +68,10 @@ CHECKS = (
         "exactly; in fp16 less those that overflow", steps.check_counts, trained=False,
     ),
     Check(
+        "words and padding of batches of several lengths, and operations on them", "those of the workload's length at "
+        "most", steps.check_lengths, trained=False,
+    ),
+    Check(
         "fastest window of `compute` (of `input`, if the loader has no queue) against the slowest of `train`",
         f"{steps.CEILING_MOST} at most, in one launch of a cell; {steps.CEILING_OF_ONE} where one alone has these "
         f"phases, {steps.CEILING_BUSY} beside other programs",

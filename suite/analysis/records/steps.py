@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from suite.analysis.records.accounts import LATE, LATE_S, Bound, by_parent
+from suite.catalog.metrics import shapes_of, training_flops
 from suite.catalog.phases import PHASES
 from suite.record.disturbance import CONTAMINATED, find_late_s, is_disturbed
 from suite.record.parts.history import Ledger
@@ -151,8 +152,32 @@ def _check_phases(record: Record, ceiling: float) -> Iterator[str]:
             yield f"a step takes {fastest:.3g} s in {name}, and {slowest:.3g} s in train, of which that is a part"
     both = sum(max(part.step_times_s) for part in parts.values())
     serial = SERIAL_BUSY if CONTAMINATED in record.flags else SERIAL_MOST
-    if len(parts) == 2 and min(train.step_times_s) > serial * both:
+    compiled = compiled_in_windows(record)  # which is neither of the two
+    if len(parts) == 2 and not compiled and min(train.step_times_s) > serial * both:
         yield f"a step takes {min(train.step_times_s):.3g} s in train, and {both:.3g} s in compute and input together"
+
+
+def compiled_in_windows(record: Record) -> int:
+    """How many programs training compiled inside its windows."""
+    shapes = shapes_of(record)
+    return shapes.compiled if shapes else 0
+
+
+def check_lengths(record: Record) -> Iterator[str]:
+    """Words fit into the places of a window, and these into batches of the workload's length."""
+    shapes, train = shapes_of(record), record.phases.get("train")
+    if not shapes or not train:
+        return
+    full, whole = positive(record.workload.get("training_flops_per_sample")), len(train.windows)
+    if not len(shapes.words) == len(shapes.places) == whole:
+        yield f"words of {len(shapes.words)} and places of {len(shapes.places)} windows were counted, of {whole}"
+    for words, places, window in zip(shapes.words, shapes.places, train.windows, strict=False):
+        if not window.steps * record.effective_batch <= words <= places:
+            yield f"a window of {window.steps} steps has {words} words in {places} places"
+    if full and shapes.training_flops_per_sample > full * (1 + 1e-9):
+        yield "a sample takes more operations than one of the workload's length"
+    if shapes.compiled > shapes.programs:
+        yield f"{shapes.compiled} of {shapes.programs} programs were compiled inside the windows"
 
 
 def check_profile(record: Record) -> Iterator[str]:
@@ -170,8 +195,8 @@ def check_rate(record: Record, peak: float | None = None, limit: float = PEAK_OF
     Where the answer is about the last word alone, a pass that serves has fewer of them than an evaluation.
     """
     decodes = record.inference is not None and bool(record.inference.decoded)
-    names = {False: "training_flops_per_sample", True: f"{'answer_' if decodes else ''}flops_per_sample"}
-    flops = {serves: positive(record.workload.get(name)) for serves, name in names.items()}
+    answering = record.workload.get(f"{'answer_' if decodes else ''}flops_per_sample")
+    flops = {False: positive(training_flops(record)), True: positive(answering)}
     most = peak or positive(record.settings.get("peak_flops_per_s"))
     if not most:
         return

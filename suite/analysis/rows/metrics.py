@@ -8,7 +8,7 @@ from statistics import median
 
 from suite.analysis.records.reader import lines, place_of
 from suite.analysis.rows.groups import Group, Row
-from suite.catalog.metrics import first_gpu, joules_per_sample, monitor_metrics, number, within
+from suite.catalog.metrics import first_gpu, joules_per_sample, monitor_metrics, number, training_flops, within
 from suite.plan.cell import WORKLOADS
 from suite.record.record import Record
 from workloads.data.synthetic import TWINS
@@ -74,11 +74,7 @@ def peaks(group: Group) -> dict[PeakKey, float]:
 def utilisation(row: Row, highest: Mapping[PeakKey, float]) -> float | None:
     """Model FLOPs utilisation: the spec's training FLOPs per second over the highest rate, as `peaks` returns it."""
     peak = highest.get((row.machine, row.cell.precision, row.cell.devices))
-    rates = [
-        flops * rate
-        for record in row.ok
-        if (flops := number(record.workload.get("training_flops_per_sample"))) and (rate := record.samples_per_s)
-    ]
+    rates = [flops * rate for record in row.ok if (flops := training_flops(record)) and (rate := record.samples_per_s)]
     return median(rates) / peak if rates and peak else None
 
 

@@ -17,6 +17,7 @@ from itertools import product
 from statistics import median
 
 from suite.analysis.identity.verdicts import Verdict
+from suite.analysis.records.steps import compiled_in_windows
 from suite.analysis.rows.blocks import seed_of
 from suite.analysis.rows.conditions import facts
 from suite.analysis.rows.groups import Group, Row, RowKey
@@ -52,8 +53,9 @@ class Exchange:
 
 
 def phase_ratios(row: Row, phase: str, base: str) -> list[float]:
-    """The time of a phase's step over that of another phase, in each launch that has both."""
-    timed = [record.phases for record in row.ok if {phase, base} <= record.phases.keys()]
+    """The time of a phase's step over that of another phase, in each launch that has both and compiled in neither."""
+    ok = (record for record in row.ok if not compiled_in_windows(record))
+    timed = [record.phases for record in ok if {phase, base} <= record.phases.keys()]
     return [phases[phase].step_s / phases[base].step_s for phases in timed]
 
 

@@ -20,6 +20,7 @@ from suite.plan.objective import budget
 from suite.plan.sweeps.files import union_of_names
 from suite.plan.sweeps.sweep import AXES, parse_axes, swept, usual
 from workloads import registry
+from workloads.lengths import FIXED
 from workloads.spec import TARGET_MOST
 
 if TYPE_CHECKING:
@@ -156,6 +157,8 @@ def chosen_matrix(config: pytest.Config) -> Matrix:
     for name in ("epochs", "target"):
         if config.getoption(name) is not None and not any(cell.recipe for cell in cells):
             raise MatrixError(f"--{name} is for trainings to their end; add --matrix accuracy, or leave it out")
+    if config.getoption("profile") and any(cell.lengths != FIXED for cell in cells):
+        raise MatrixError("--profile is of steps that are alike, and those of other --lengths are not; leave one out")
     if part := config.getoption("shard"):
         cells = shard(cells, *_shard(part))
     min_window = config.getoption("min_window")

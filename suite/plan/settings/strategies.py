@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from suite.catalog.frameworks import FRAMEWORKS, NOT_MEASURED
 from suite.plan.cell import INTERFACES, STRATEGIES_OF, WORKLOADS, Cell
+from workloads.lengths import FIXED
 from workloads.spec import read_declaration
 
 #: Why a cell for which `has_server` holds is not launched where others could connect; one sentence, which goes on.
@@ -55,6 +56,8 @@ def why_not_served(cell: Cell) -> str:
     """Why inference of a cell is not measured; empty where it is."""
     if cell.interface != INTERFACES[0]:
         return f"inference is measured with the interface {INTERFACES[0]}; leave infer out of --phases"
+    if cell.lengths != FIXED:
+        return "inference is measured on batches of one length; leave infer out of --phases, or leave out --lengths"
     return "inference is measured on one device; leave infer out of --phases" if cell.devices > 1 else ""
 
 
@@ -62,6 +65,8 @@ def why_not_saved(cell: Cell) -> str:
     """Why checkpoints of a cell are not measured; empty where they are."""
     if cell.interface != INTERFACES[0]:
         return f"checkpoints are measured with the interface {INTERFACES[0]}; leave checkpoint out of --phases"
+    if cell.lengths != FIXED:
+        return "checkpoints are measured at one length; leave checkpoint out of --phases, or leave out --lengths"
     if cell.devices > 1 and (cell.framework, cell.strategy) != ("pytorch", "ddp"):
         return "checkpoints of several devices are measured in PyTorch with ddp; leave checkpoint out of --phases"
     return ""

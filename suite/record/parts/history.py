@@ -25,14 +25,15 @@ class Shapes:
     """What the windows of training computed where batches have several lengths.
 
     ``words`` and ``places``, which are words and padding, are those of each window, and ``lengths`` is how many lengths
-    their batches had. ``programs`` had been compiled at the end of them, 0 where nothing compiles, and ``compiled`` of
-    these within them. ``cover_s`` is how long the steps took that covered every bucket before all windows.
-    ``training_flops_per_sample`` is the mean over the batches of these windows.
+    their batches had, of ``longest`` at most. ``programs`` had been compiled at the end of them, 0 where nothing
+    compiles, and ``compiled`` of these within them. ``cover_s`` is how long the steps took that covered every bucket
+    before all windows. ``training_flops_per_sample`` is the mean over the batches of these windows.
     """
 
     words: tuple[Some, ...]
     places: tuple[Some, ...]
     lengths: Some
+    longest: Some
     programs: Count
     compiled: Count
     cover_s: Seconds

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from suite.catalog.phases import TRAIN
-from suite.record.job import Job
 from suite.record.parts.history import Shapes
 from suite.record.record import Phase, Window
-from suite.worker.frameworks import RecompiledError, UnsupportedError
+from suite.worker.frameworks import RecompiledError
+from suite.worker.launch.applied import NotAppliedError
 from suite.worker.launch.description import check
 from workloads.data.augment import Batches
 from workloads.lengths import BUCKETS, FREE, ROUND, buckets
@@ -37,6 +37,9 @@ class Lengths:
 
     steps = len(ROUND)  # a window has a multiple of them
 
+    def __post_init__(self) -> None:
+        self.before = self.programs
+
     @property
     def programs(self) -> int:
         return int(self.training.count_compiled()["graphs"])
@@ -51,6 +54,19 @@ class Lengths:
             batch = inputs[:, -length:].astype(np.int32), labels
             check([self.training.step(self.training.put(batch))], self.training, f"the first step of length {length}")
         self.cover_s = time.perf_counter() - start
+
+    def hold(self) -> list[Any]:
+        """The next round of batches. Raises `NotAppliedError` where one is padded to another length than the cell's."""
+        first = self.loader.delivered
+        held = [next(self.loader) for _ in range(self.steps)]
+        padded = {n: (batch[0].shape[1], self.source.length_of(n)) for n, batch in enumerate(held, first)}
+        for number, (length, asked) in padded.items():
+            if length != asked:
+                raise NotAppliedError(
+                    f"asked for {self.source.lengths} lengths, by which batch {number} has {asked} words and padding, "
+                    f"but the loader has padded it to {length}"
+                )
+        return held
 
     def watch(self, name: str, say: Callable[[Window], None]) -> Callable[[Window], None]:
         """The function that is called after each window of a phase, which now notes its end."""
@@ -79,16 +95,11 @@ class Lengths:
         return Shapes(
             words=tuple(sum(map(self._words, window)) for window in windows),
             places=tuple(self.source.batch * sum(window) for window in lengths),
-            lengths=len(counts), programs=programs[-1], compiled=programs[-1] - programs[0], cover_s=self.cover_s,
+            lengths=len(counts), longest=self.source.length or 0, compiled=programs[-1] - programs[0],
+            # The first step compiled one; what else there was before was compiled for evidence.
+            programs=programs[-1] - self.before + min(self.before, 1), cover_s=self.cover_s,
             training_flops_per_sample=flops / counts.total(),
         )  # fmt: skip
 
     def _words(self, number: int) -> int:
         return int(self.source.words[self.source.choose(number)].sum())
-
-
-def watch(source: Batches, job: Job, *parts: Any) -> Lengths:
-    """Raises `UnsupportedError` for what is measured at one length only."""
-    if job.plan.serves or job.plan.saves or job.profile:
-        raise UnsupportedError("inference, checkpoints and profiles are taken at one length; leave out --lengths")
-    return Lengths(source, *parts)

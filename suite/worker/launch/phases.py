@@ -99,10 +99,9 @@ def measure_phases(
     a whole round, and what compiles for them is counted.
     """
     plan = fit_plan(plan, training)
-    whole = lengths.steps if lengths else 1
     if lengths:
         lengths.cover()
-    held = [next(loader) for _ in range(max(HELD_BATCHES, whole))]
+    held = lengths.hold() if lengths else [next(loader) for _ in range(HELD_BATCHES)]
     compiled, delivered, updated = training.count_compiled(), loader.delivered, tools.updates(training)
     taken = [name for name in plan.with_parts if not PHASES[name].is_late and (name != "local" or local)]
     series = {}
@@ -111,7 +110,9 @@ def measure_phases(
         checked = local if name == "local" else training
         say, begin = say_window(name, timed.last, checked, batch, send), partial(_begin, name, send, chill)
         say = lengths.watch(name, say) if lengths else say
-        series[name] = Series(timed.steps(name), plan, say, ranks=ranks, begin=begin, whole=whole)
+        series[name] = Series(
+            timed.steps(name), plan, say, ranks=ranks, begin=begin, whole=lengths.steps if lengths else 1
+        )
     others = [name for name in taken if name != TRAIN]
     turns = [series[name] for name in others if PHASES[name].in_turn]
     for _ in in_order(series[TRAIN], turns, [series[name] for name in others if not PHASES[name].in_turn], plan):
@@ -133,7 +134,7 @@ def measure_phases(
 
 def watch_lengths(source: Any, *parts: Any) -> Any:
     """What watches batches of several lengths; None, and nothing imported, where they have one."""
-    return import_module("suite.worker.launch.lengths").watch(source, *parts) if source.varied else None
+    return import_module("suite.worker.launch.lengths").Lengths(source, *parts) if source.varied else None
 
 
 def collect_phases(series: dict[str, Series], spawned_ns: int) -> dict[str, Phase]:
