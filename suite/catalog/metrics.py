@@ -182,21 +182,19 @@ _DECLARED = (
         label="background load",
     ),
     Metric(
-        "batch_length", "words", "mean length of the batches in the windows, padding included; empty with fixed "
-        "lengths, where it is the workload's", label="mean length", better=LOWER, launches=True,
-        read=_of_shapes(lambda shapes, record: sum(shapes.places) / sum(
-            window.steps * record.effective_batch for window in record.phases["train"].windows
-        )),
+        "words_per_s", "words/s", "words trained on, without padding; empty with fixed lengths",
+        read=_of_shapes(lambda shapes, record: sum(shapes.words) / sum(
+            window.seconds for window in record.phases["train"].windows
+        )), label="words/s", better=HIGHER, launches=True,
     ),
     Metric(
-        "padding_share", "share", "padding in them, relative to words and padding; empty with fixed lengths",
+        "padding_share", "share", "padding relative to words and padding; empty with fixed lengths",
         read=_of_shapes(lambda shapes, _: 1 - sum(shapes.words) / sum(shapes.places)), label="padding %", per=0.01,
         better=LOWER, launches=True,
     ),
     Metric(
-        "programs", "programs", "compiled until the end of the windows, a graph that TensorFlow traces counts; 0 where "
-        "nothing compiles, and empty with fixed lengths", read=_of_shapes(lambda shapes, _: float(shapes.programs)),
-        label="programs", launches=True,
+        "programs", "programs", "compiled, or traced by TensorFlow, for the lengths of batches; empty with fixed "
+        "lengths", read=_of_shapes(lambda shapes, _: float(shapes.programs)), label="programs", launches=True,
     ),
     Metric(
         "compiled_in_windows", "programs", "those of them that were compiled inside the windows, whose time is in the "

@@ -68,8 +68,8 @@ CHECKS = (
         "exactly; in fp16 less those that overflow", steps.check_counts, trained=False,
     ),
     Check(
-        "words and padding of batches of several lengths, and operations on them", "those of the workload's length at "
-        "most", steps.check_lengths, trained=False,
+        "words, padding and operations of batches of several lengths against each other and the workload's length",
+        f"as many at most; {steps.TILED} of the square of the length at least", steps.check_lengths, trained=False,
     ),
     Check(
         "fastest window of `compute` (of `input`, if the loader has no queue) against the slowest of `train`",

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from suite.analysis.records.accounts import LATE, LATE_S, Bound, by_parent
+from suite.analysis.records.accounts import LATE, LATE_S, ROUNDED, Bound, by_parent
 from suite.catalog.metrics import shapes_of, training_flops
 from suite.catalog.phases import PHASES
 from suite.record.disturbance import CONTAMINATED, find_late_s, is_disturbed
@@ -61,6 +61,8 @@ SAVING_S = 1.0
 #: In fp16, steps that overflow are no updates: at most sixteen until the scale of 2**16 is 1, and one each time that it
 #: grows, after 2,000 steps.
 OVERFLOWS, GROWTH_STEPS = 16, 2000
+#: A length of 500 words is 512 positions, and one of 496 no more.
+TILED = 0.9
 
 
 def check_windows(record: Record) -> Iterator[str]:
@@ -164,20 +166,28 @@ def compiled_in_windows(record: Record) -> int:
 
 
 def check_lengths(record: Record) -> Iterator[str]:
-    """Words fit into the places of a window, and these into batches of the workload's length."""
+    """Words fit into the places of a window, these into batches of the workload's length, and operations to them.
+
+    Operations grow in proportion to the length of a batch at least, and with its square at most.
+    """
     shapes, train = shapes_of(record), record.phases.get("train")
     if not shapes or not train:
         return
-    full, whole = positive(record.workload.get("training_flops_per_sample")), len(train.windows)
-    if not len(shapes.words) == len(shapes.places) == whole:
-        yield f"words of {len(shapes.words)} and places of {len(shapes.places)} windows were counted, of {whole}"
-    for words, places, window in zip(shapes.words, shapes.places, train.windows, strict=False):
-        if not window.steps * record.effective_batch <= words <= places:
-            yield f"a window of {window.steps} steps has {words} words in {places} places"
-    if full and shapes.training_flops_per_sample > full * (1 + 1e-9):
-        yield "a sample takes more operations than one of the workload's length"
+    samples = [window.steps * record.effective_batch for window in train.windows]
+    if not len(shapes.words) == len(shapes.places) == len(samples):
+        yield f"words and padding were counted in {len(shapes.words)} windows, of {len(samples)}"
+    for words, places, n in zip(shapes.words, shapes.places, samples, strict=False):
+        if not n <= words <= places <= n * shapes.longest:
+            yield f"{n} samples of {shapes.longest} words at most have {words} words and {places - words} of padding"
+    part = sum(shapes.places) / (sum(samples) * shapes.longest)
+    full = positive(record.workload.get("training_flops_per_sample"))
+    share = shapes.training_flops_per_sample / full if full else 1.0
+    if not TILED * part**2 <= share <= 1 + 1e-9:
+        yield f"operations are {share:.3g} of those at the workload's length, and batches {part:.3g} as long"
     if shapes.compiled > shapes.programs:
         yield f"{shapes.compiled} of {shapes.programs} programs were compiled inside the windows"
+    if train.spans and shapes.cover_s > (1 + ROUNDED) * train.spans[0][0]:
+        yield f"steps at all lengths take {shapes.cover_s:.3g} s, and windows begin after {train.spans[0][0]:.3g} s"
 
 
 def check_profile(record: Record) -> Iterator[str]:

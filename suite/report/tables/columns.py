@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from typing import Any
 
-from suite.analysis.records.steps import compiled_in_windows
 from suite.analysis.rows.groups import SETTINGS, Group
 from suite.analysis.rows.wording import DASH, NONE, figure, middle
 from suite.catalog.metrics import Metric
 from suite.catalog.setting import TEXT, WHOLE
-from suite.report.format.names import count, counts
 from suite.report.format.text import spread
 from suite.report.format.view import LEFT, RIGHT, Grid
 
@@ -195,22 +193,12 @@ def varied_settings(group: Group) -> list[str]:
     return list(dict.fromkeys(name for (name, _), each in values.items() if len(each) > 1))
 
 
+OTHER_LENGTHS = (
+    "Rows of other lengths train on the same texts, in other batches and with less padding, which the LSTM reads. "
+    "Frameworks are proved to compute the same at the same lengths."
+)
+
+
 def has_several(group: Group) -> bool:
     """Returns whether any row has several devices."""
     return any(row.cell.devices > 1 for row in group.rows)
-
-
-def lengths_of(group: Group) -> Iterator[str]:
-    """Yields what rows compare whose batches have other lengths, and which of them compiled inside their windows."""
-    if "lengths" in varied_settings(group):
-        yield (
-            "Rows of other lengths train on the same texts, in other batches and with less padding, which the LSTM "
-            "reads: ratios between them are of the time per sample. Frameworks are proved to compute the same at the "
-            "same lengths."
-        )
-    for row in group.rows:
-        if compiled := [each for record in row.ok if (each := compiled_in_windows(record))]:
-            yield (
-                f"Compiled inside the windows of {count(len(row.ok), 'launch')}: {group.label(row)}: "
-                f"{counts(compiled, 'program')} each. Their time is in the row's figures; what loading costs is unknown"
-            )

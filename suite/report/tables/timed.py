@@ -167,7 +167,7 @@ def _base(table: Table) -> Iterator[str]:
     elif group.by != "framework":
         same = ", with the same effective batch" if group.by == "accumulate" else ""
         yield f"Ratios are within each framework, to {SETTING_NAMES.get(group.by, group.by)} {table.baseline}{same}."
-    yield from made.lengths_of(group)
+    yield from [made.OTHER_LENGTHS] * ("lengths" in made.varied_settings(group))
     if group.by == "devices":
         yield (
             "The batch of each device is the same, so more devices see a larger global batch: the same work for each "

@@ -140,6 +140,7 @@ def _timed(table: Table, measured: Set[str]) -> _Told:
     else:
         lines, sentences = changes.axis_sentence(where, group.by, each.gains)
         verdict = changes.axis_card(group.by, each.gains)
+    further += started.compiled(table, where)
     if reasons := [words for words in dict.fromkeys(row.busy for row in group.rows) if words]:
         verdict = f"the machine was too busy to answer: no winner is named ({'; '.join(reasons)})"
         lines, sentences = [f"{where}: {verdict}"], [f"{where}: {verdict}"]

@@ -1,20 +1,24 @@
-"""What a warm compile cache changes of a start: a line of the answer, from launches with a cold and with a warm one.
+"""What is compiled: for several lengths of batches, and what a warm compile cache changes of a start.
 
 ``Small CNN, first step from a warm cache: PyTorch compile 4.1x as soon, 3.1 s instead of 12.7 s``
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 
 from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import DASH, figure
 from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.multiple_testing import compare
 from suite.analysis.statistics.ratios import Pair, break_even_steps, first_and_step_s
+from suite.catalog.metrics import shapes_of
 from suite.catalog.settings import OF_A_FRAMEWORK
+from suite.record.parts.history import Shapes
 from suite.record.record import Record
-from suite.report.format.names import framework, name_value
+from suite.report.format.names import counts, framework, name_value
 from suite.report.tables.frame import Table
 from suite.report.text.fastest import bounded, state
 
@@ -30,6 +34,24 @@ def lines(table: Table, where: str) -> list[str]:
     formed = compare(wanted, table.group, table.identities, table.margin)
     parts = [_say(table, pair, formed[key]) for key, pair in wanted.items() if formed[key].value]
     return [f"{where}, first step from a warm cache: {'; '.join(parts)}"] if parts else []
+
+
+def compiled(table: Table, where: str) -> list[str]:
+    """Returns how many programs batches of several lengths took, a line for all rows that have some."""
+    told = [f"{table.group.label(row)} {_programs(shapes)}" for row in table.group.rows if (shapes := _shapes(row))]
+    return [f"{where}, programs that the lengths of batches took: {'; '.join(told)}"] if told else []
+
+
+def _shapes(row: Row) -> list[Shapes]:
+    return [shapes for record in row.ok if (shapes := shapes_of(record))]
+
+
+def _programs(shapes: Sequence[Shapes]) -> str:
+    """Returns ``4 programs, 2.1 s before the windows``, or ``96 to 104 programs, 60 of them inside the windows``."""
+    inside, cover_s = ([getattr(each, name) for each in shapes] for name in ("compiled", "cover_s"))
+    words = counts((each.programs for each in shapes), "program")
+    words += f", {figure(median(cover_s), 2)} s before the windows" if any(cover_s) else ""
+    return words + (f", {figure(median(inside), 2)} of them inside the windows" if any(inside) else "")
 
 
 def _first_step_s(record: Record) -> float | None:
