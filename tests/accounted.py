@@ -7,7 +7,7 @@ from typing import Any
 
 from suite.catalog.metrics import METRICS
 from suite.record.parts.evidence import Decoded, Recomputed, Scored
-from suite.record.parts.history import Ledger
+from suite.record.parts.history import Ledger, Shapes
 from suite.record.record import Phase, Record, Window
 from tests import records
 from tests.studies.measuring.simulated import launched
@@ -119,6 +119,17 @@ def united() -> Record:
         made, cell=cell, phases=made.phases | {"local": local}, ranks=ranks, settings=settings,
         ledger=replace(made.ledger, seen_s=seen), run=made.run | {"took_s": made.run["took_s"] + 60},
     )  # fmt: skip
+
+
+def of_lengths() -> Record:
+    """A launch whose batches had several lengths, some of which compiled inside the windows."""
+    made = timed("cpu")
+    samples = [32 * window.steps for window in made.phases["train"].windows]
+    words, places = (tuple(mean * n for n in samples) for mean in (180, 200))
+    flops = 0.42 * made.workload["training_flops_per_sample"]
+    assert made.ledger
+    shapes = Shapes(words, places, 40, 500, 41, 30, 1.5, flops)
+    return replace(made, cell=made.cell.but(lengths="free"), ledger=replace(made.ledger, shapes=shapes))
 
 
 def window(record: Record, at: int, less_s: float) -> Record:

@@ -50,6 +50,9 @@ ONE_SIDED = {
     "fragmentation": "the allocator alone counts what it gave out; no more than it reserved",
     "memory_allocator_peak_bytes": "likewise", "peak_memory_bytes": "likewise, on a GPU",
     "infer_memory_bytes": "likewise",
+    "words_per_s": "one source counts words; no more than there are places", "padding_share": "likewise",
+    "programs": "the framework alone counts what it compiles; no less than inside the windows",
+    "compiled_in_windows": "likewise; no more than all programs",
     "infer_latency_ms_worst": "one of a thousand requests hides in the time of all",
 }  # fmt: skip
 #: Parts of a record that say what was planned.
@@ -97,6 +100,7 @@ CASES: dict[str, tuple[Callable[[], Record], tuple[Callable[[Record], Figures], 
     "on a CPU": (lambda: accounted.timed("cpu"), (of_launch, of_cell)),
     "trained": (accounted.trained, (of_launch, of_accuracy)),
     "several devices": (accounted.united, (of_launch, of_cell, of_ranks)),
+    "several lengths": (accounted.of_lengths, (of_launch, of_cell)),
 }
 
 

@@ -32,7 +32,8 @@ def moved(framework: str, positions: int) -> tuple[np.ndarray, np.ndarray]:
     elif framework == "tensorflow":
         import tensorflow as tf
 
-        tokens, words = code.Moved(positions)(tf.constant(TOKENS))
+        spec = replace(narrow(NAME), length=TOKENS.shape[1], positions=positions)
+        tokens, words = code.Moved(spec)(tf.constant(TOKENS))
     else:
         tokens, count = code.move_to_front(TOKENS, positions)
         words = np.arange(positions) < np.asarray(count)[:, None]
