@@ -18,6 +18,7 @@ from msgspec import Meta, ValidationError, convert
 from suite.plan.cell import Cell
 from suite.plan.measuring import CONTROL
 from suite.record.record import Record
+from workloads.lengths import FIXED
 from workloads.spec import WORKLOADS, specification
 
 #: Who has a field: the description of the run, all launches, those that ended well, and those with all phases.
@@ -205,6 +206,7 @@ EVIDENCE = (
     Evidence("identity.program", _day("24T04:05"), in_each=True),
     Evidence("identity.own_optimizer", _day("24T04:05"), heavy=True),
     Evidence("ledger", _day("24T05:02"), in_each=True),
+    Evidence("ledger.shapes", FIRST_DAY, in_each=True, have=lambda record: record.cell.lengths != FIXED),
     Evidence("identity.scored", _day("24T10:21"), heavy=True, have=lambda record: bool(record.cell.recipe)),
     Evidence("identity.inference", _day("25T01:00"), heavy=True, have=lambda record: bool(record.inference)),
     Evidence("identity.answered", _day("25T01:00"), in_each=True, have=lambda record: bool(record.inference)),
