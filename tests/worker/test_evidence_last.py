@@ -156,5 +156,14 @@ def test_a_step_that_became_another_is_off_a_fresh_model_s(lasts: int, off: floa
     assert again == (0.0 if off else None)
 
 
+@pytest.mark.parametrize("lasts", range(3, 12))
+def test_a_fresh_model_that_becomes_another_one_as_it_replays_excuses_nothing(lasts: int) -> None:
+    old = Aging(lasts)
+    for number in range(lasts):
+        old.step(number)
+    found, again = Replay.of(old, [20, 21]).deviation(Aging(lasts))
+    assert (found, again) == (pytest.approx(0.9), 0.0)
+
+
 def test_a_tensor_that_stays_after_the_last_window_is_seen() -> None:
     assert after_the_windows(reference(), Straight("a/kernel")).updates == {"a/kernel": 0.0, "b/bias": 4.0}
