@@ -37,6 +37,8 @@ NAMES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
 #: Of runs before and after the values were renamed.
 TUNINGS = {"known": "recommended", "installed": "default", "recommended": "recommended", "default": "default"}
 MODELS = {"cifar100_cnn": "CNN", "imdb_lstm": "LSTM", "imdb_transformer": "Transformer", "gpt_small": "GPT"}
+#: A compile cache at a launch's start.
+CACHES = ("cold", "warm")
 #: A category of a profile has a line from this share of the reference's step on.
 LEAST_SHARE = 0.02
 Row = dict[str, str]
@@ -193,6 +195,28 @@ def inference(run: str) -> list[list[str]]:
     return table
 
 
+def checkpoints(run: str) -> list[list[str]]:
+    """By how much a save delays training, with the framework's usual way and asynchronously."""
+    lines: dict[tuple[str, str], list[str]] = {}
+    for row in rows(run, "checkpoints.csv"):
+        place = MODELS[row["workload"]], NAMES[row["cell"].split("-")[1]]
+        value, low, high = (number(row[f"delay_ms{end}"]) for end in ("", "_low", "_high"))
+        lines.setdefault(place, []).append(f"{value} ({low} to {high})")
+    head = ["workload", "framework", "delay, ms", "asynchronous, ms"]
+    return [head, *([*place, *texts] for place, texts in lines.items())]
+
+
+def starts(run: str) -> list[list[str]]:
+    """Seconds until the first step has ended, with a cold and with a warm compile cache."""
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows(run, "cells.csv"):
+        if row["cache"] in CACHES:
+            place = MODELS[row["workload"]], NAMES[row["framework"]], row["compile"]
+            lines.setdefault(place, {})[row["cache"]] = spread(row, "first_step_s", 2)
+    table = [[*place, *(by[each] for each in CACHES)] for place, by in lines.items()]
+    return [["workload", "framework", "compile", *CACHES], *table]
+
+
 def speedups(run: str, axis: str) -> list[list[str]]:
     """What another value of an axis changes, by workload and batch: a column for each framework."""
     lines: dict[tuple[str, str], dict[str, str]] = {}
@@ -258,7 +282,7 @@ def gpu(journal: str) -> list[list[str]]:
     return lines
 
 
-OTHERS = (accuracy, releases, inference, along, gpu)
+OTHERS = (accuracy, releases, inference, along, gpu, checkpoints, starts)
 MAKERS: dict[str, Callable[..., list[list[str]]]] = {
     each.__name__: each for each in (answer, cells, settings, speedups, profile, *OTHERS)
 }
