@@ -6,13 +6,10 @@
 from __future__ import annotations
 
 import csv
-import json
-import math
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,8 +34,6 @@ NAMES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
 #: Of runs before and after the values were renamed.
 TUNINGS = {"known": "recommended", "installed": "default", "recommended": "recommended", "default": "default"}
 MODELS = {"cifar100_cnn": "CNN", "imdb_lstm": "LSTM", "imdb_transformer": "Transformer", "gpt_small": "GPT"}
-#: A compile cache at a launch's start.
-CACHES = ("cold", "warm")
 #: A category of a profile has a line from this share of the reference's step on.
 LEAST_SHARE = 0.02
 Row = dict[str, str]
@@ -137,30 +132,6 @@ def accuracy(run: str) -> list[list[str]]:
     return table if formats else [[cell for place, cell in enumerate(line) if place not in (1, 6)] for line in table]
 
 
-def releases(run: str, size: str) -> list[list[str]]:
-    """A line per workload and framework: its newest release against its oldest, and the largest step on the way."""
-    table = [["workload", "framework", "releases", "samples/s", "newest to oldest", "largest step"]]
-    for line in json.loads((ROOT / "results" / run / "run.json").read_text(encoding="utf-8"))["releases"]:
-        if line["cell"].endswith("-small") != (size == "small"):
-            continue
-        steps = line["releases"]
-        compared = [step for step in steps if step["to_before"]]
-        largest = max(compared, key=lambda step: abs(math.log(step["to_before"]["ratio"][0])))
-        across, step = steps[-1]["to_oldest"], largest["to_before"]
-        ends = " to ".join(number(str(each["samples_per_s"][0])) for each in (steps[0], steps[-1]))
-        table.append([
-            MODELS[line["cell"].split("-")[0]], NAMES[line["framework"]],
-            ", ".join(each["release"] for each in steps), ends,
-            _ratio(across) if across else DASH, f"{largest['release']}: {_ratio(step)}",
-        ])  # fmt: skip
-    return table
-
-
-def _ratio(change: dict[str, Any]) -> str:
-    value, low, high = change["ratio"]
-    return _judged(f"{value:.2f} ({low:.2f}{DASH}{high:.2f})", change["verdict"])
-
-
 def _judged(value: str, verdict: str | None) -> str:
     return f"{value} {verdict}" if verdict else value
 
@@ -204,17 +175,6 @@ def checkpoints(run: str) -> list[list[str]]:
         lines.setdefault(place, []).append(f"{value} ({low} to {high})")
     head = ["workload", "framework", "delay, ms", "asynchronous, ms"]
     return [head, *([*place, *texts] for place, texts in lines.items())]
-
-
-def starts(run: str) -> list[list[str]]:
-    """Seconds until the first step has ended, with a cold and with a warm compile cache."""
-    lines: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in rows(run, "cells.csv"):
-        if row["cache"] in CACHES:
-            place = MODELS[row["workload"]], NAMES[row["framework"]], row["compile"]
-            lines.setdefault(place, {})[row["cache"]] = spread(row, "first_step_s", 2)
-    table = [[*place, *(by[each] for each in CACHES)] for place, by in lines.items()]
-    return [["workload", "framework", "compile", *CACHES], *table]
 
 
 def speedups(run: str, axis: str) -> list[list[str]]:
@@ -282,7 +242,7 @@ def gpu(journal: str) -> list[list[str]]:
     return lines
 
 
-OTHERS = (accuracy, releases, inference, along, gpu, checkpoints, starts)
+OTHERS = (accuracy, inference, along, gpu, checkpoints)
 MAKERS: dict[str, Callable[..., list[list[str]]]] = {
     each.__name__: each for each in (answer, cells, settings, speedups, profile, *OTHERS)
 }
@@ -311,5 +271,5 @@ def test_the_readme_and_the_results_have_their_tables() -> None:
     found = {name: TABLE.findall((ROOT / name).read_text()) for name in ("README.md", *RESULTS)}
     assert [(kind, run) for _, kind, run, _ in found["README.md"]] == [("answer", " ".join(ANSWER))]
     kinds = [kind for _, kind, _, _ in found["docs/results-cpu.md"]]
-    assert {*kinds} == {"profile", "cells", "settings", "speedups", "inference", "along", "releases"}
+    assert {*kinds} == {"profile", "cells", "settings", "speedups", "inference", "along", "checkpoints"}
     assert len(found["docs/accuracy.md"]) == 2
