@@ -207,14 +207,15 @@ def profile(run: str, workload: str, batch: str, *releases: str) -> list[list[st
 def along(*arguments: str) -> list[list[str]]:
     """Of runs, a line per cell with another value of an axis than usual: how many times as fast it is."""
     *runs, axis = arguments
-    lines = [["workload", "size", "framework", axis, "n", "training", "passes", "requests"]]
+    lines = [["workload", "size", "framework", axis, "n", "training", "passes", "requests"]]  # of which not all served
     for made in (table(each) for run in runs for each in group(load([RUNS[run]]).launches, axis)):
         for cell, row in zip(made.cells, made.group.rows, strict=True):
             if not cell.ratio.value or cell.ratio.baseline == cell.cell:
                 continue
             line = [MODELS[row.cell.workload], row.cell.size, NAMES[row.cell.framework], cell.settings[axis]]
             line.append(str(cell.launches_ok))
-            ratios = (cell.ratio, *made.findings.servings[row.key].ratios.values())
+            served = made.findings.servings.get(row.key)
+            ratios = (cell.ratio, *(served.ratios.values() if served else ()))
             lines.append(
                 [*line, *(_judged(f"{x.value:.2f} ({x.low:.2f}{DASH}{x.high:.2f})", x.verdict) for x in ratios)]
             )
