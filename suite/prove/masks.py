@@ -97,7 +97,7 @@ class Draws:
         drawn = np.array([[hash(sample.tobytes()) for sample in each] for each in self.passes])
         alike = np.stack([drawn[one] == drawn[other] for one, other in combinations(range(len(drawn)), 2)])
         expected, count = len(alike) * alike.mean(0).prod(), np.count_nonzero(alike.all(1))
-        return count == len(alike) or count > CHANCE * (expected + np.sqrt(expected))
+        return bool(count == len(alike) or count > CHANCE * (expected + np.sqrt(expected)))
 
     @cached_property
     def mask(self) -> Mask | None:
