@@ -10,6 +10,7 @@ import pytest
 from suite.analysis.records.load import LoadError, find, load
 from suite.compare.__main__ import main
 from suite.record.record import SCHEMA
+from suite.record.saved import compress
 from tests import records
 from tests.records import HOSTILE
 
@@ -247,3 +248,11 @@ def test_a_byte_order_mark_is_read_over(name: str, tmp_path: Path) -> None:
     plain = load([path]).launches
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert load([path]).launches == plain
+
+
+@pytest.mark.parametrize("item", [b"[],", b"{},", b'{"extra_info":{"record":0}},', b"0,"])
+def test_a_small_compressed_file_that_would_take_much_memory_is_not_decoded(item: bytes, tmp_path: Path) -> None:
+    (path := tmp_path / "0001_a.json.gz").write_bytes(compress(b'{"benchmarks":[' + item * 5_000_000 + b"0]}"))
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(LoadError, match="MiB of memory"):
+        load([path])

@@ -102,7 +102,7 @@ class Last:
     bit for bit, as were those before it at random positions (``checked`` are all of them); else ``batch`` is the
     first that was not. ``updates`` is how far each tensor moved in the steps after it, ``replayed`` how far that is
     off the same steps of a fresh model, relative to the movement; None where nothing was replayed. Where it is
-    off at all, ``again`` is how far the fresh model is off itself when it takes them once more.
+    off at all, ``again`` is how far the fresh model is off itself when it takes them again.
     """
 
     batch: Count

@@ -174,7 +174,7 @@ class _Stages:
         """The layers' inputs and outputs in passes with dropout, and two evaluations, which must have none."""
         training = self._training(dropout=True)
         self.arrays["evaluation/dropout"] = self._evaluate(training, batches[-1])[0]
-        self.arrays["evaluation/again"] = self._evaluate(training, batches[-1])[0]
+        again = self._evaluate(training, batches[-1])[0]
         batch = training.put(batches[0])
         drawn: dict[tuple[str, str], list[Array]] = {}
         for number in range(DRAWS):
@@ -189,6 +189,7 @@ class _Stages:
         for (path, name), passes in drawn.items():
             if len({array.shape for array in passes}) == 1:
                 self._keep_layer(path, "", **{name: np.stack(passes)})
+        self.arrays["evaluation/again"] = again  # last: it says that all of this stage is there
 
     def scaled(self, batches: list[Batch]) -> None:
         """All answers once more where values are large, and the logits with weights that differ by a few roundings."""
@@ -225,10 +226,11 @@ class _Stages:
         inputs, labels = batch
         with self._restored():  # a pass for the logits may move statistics
             logits = self.training.logits(self.training.put(batch))
-        self.arrays[f"{group}after"], self.arrays[f"{group}right"] = self._evaluate(self.training, batch)
+        losses, right = self._evaluate(self.training, batch)
         likeliest = _likeliest(logits, labels, self.label_count)
         if likeliest is not None:
             self.arrays[f"{group}likeliest"] = self._evaluate(self.training, (inputs, likeliest))[1]
+        self.arrays |= {f"{group}after": losses, f"{group}right": right}
 
     @contextmanager
     def _restored(self) -> Iterator[None]:
