@@ -98,6 +98,26 @@ def test_nothing_is_sure_among_noise() -> None:
     assert found.p == 1
 
 
+def test_the_blocks_that_would_decide_do_if_they_scatter_as_before() -> None:
+    logs = (0.12, 0.0, 0.1, 0.02)
+    held = after(*logs, common=0.06**2)
+    assert held is not None
+    assert held.blocks_ahead is not None
+    needed = held.blocks_ahead(LEVEL, MARGIN)
+    assert needed is not None
+    assert FIRST < needed <= MOST
+    more = after(*(logs * 5)[: 4 * math.ceil(needed / 4)], common=0.06**2)
+    assert more is not None
+    assert inference.verdict(more, MARGIN) == "faster"
+    few = after(*(logs * 5)[: needed // 2], common=0.06**2)
+    assert few is not None
+    assert inference.verdict(few, MARGIN) == inference.INCONCLUSIVE
+    far = after(0.5, -0.5, 0.4, -0.35, common=0.3**2)
+    assert far is not None
+    assert far.blocks_ahead is not None
+    assert far.blocks_ahead(LEVEL, MARGIN) is None, "not within the blocks of a run"
+
+
 def test_two_that_are_equal_end_within_the_margin() -> None:
     found = after(*(0.004 * (-1) ** block for block in range(MOST)), common=0.004**2)
     assert found

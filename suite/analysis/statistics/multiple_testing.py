@@ -171,13 +171,15 @@ def known_ratios(group: Group, at: Base, formed: Mapping[RowKey, Estimate]) -> K
 class Standing:
     """How many tests there are, how many are decided, and the cells that a test which is not needs more launches of.
 
-    While the machine was too busy, which ``busy`` says, nothing is tested and every cell goes on.
+    ``needed`` are the numbers of blocks that would decide what is left, by the scatter so far, where any would. While
+    the machine was too busy, which ``busy`` says, nothing is tested and every cell goes on.
     """
 
     tests: int
     decided: int
     cells: frozenset[Cell]
     busy: str = ""
+    needed: tuple[int, ...] = ()
 
 
 def standing(records: Sequence[Record], margin: float = MARGIN) -> Standing:
@@ -200,7 +202,8 @@ def standing(records: Sequence[Record], margin: float = MARGIN) -> Standing:
     # A cell without any undisturbed launch, or with a flagged one alone, has no ratio yet; no partner leaves before.
     unread = [cell for cell, own in by_cell.items() if not cell.recipe and _is_unread(own)]
     cells |= {cell for cell in by_cell if any(cell.workload == each.workload for each in unread)}
-    return Standing(len(found) + len(unread), len(found) - len(left), frozenset(cells))
+    needed = sorted(each for pair in left if (each := found[pair].blocks_to_decide))
+    return Standing(len(found) + len(unread), len(found) - len(left), frozenset(cells), needed=tuple(needed))
 
 
 def _is_unread(records: Sequence[Record]) -> bool:

@@ -24,6 +24,7 @@ from suite.report.tables import columns as made
 from suite.report.tables.cells import TimedCell
 from suite.report.tables.columns import KEPT, MORE, NUMBER, Column, Notes, has_several
 from suite.report.tables.frame import Table
+from suite.report.text import undecided
 
 #: The metric whose heading names the kind of memory.
 MEMORY = "peak_memory_bytes"
@@ -200,11 +201,10 @@ def _tests(table: Table, launched: str) -> list[str]:
     how = " in runs that stop when decided, and in the others a ".join(used)
     tests = {cell.ratio.tests for cell in table.cells if cell.ratio.verdict}
     corrected = f"the {counts(tests, 'comparison')} of {_family(group)}"
-    undecided = ((row, needed) for row in group.rows if (needed := table.ratios[row.key].blocks_to_decide))
     return [
         f"Test: {how}, Holm's correction over {corrected}, margin {table.margin:.1%}, {launched}.",
         _control(table),
-        *(f"Undecided: {group.label(row)}. About {needed} launches would decide it." for row, needed in undecided),
+        *undecided.lines(table),
     ]
 
 
