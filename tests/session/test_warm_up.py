@@ -20,6 +20,7 @@ from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import smoke
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, WARM_UP, WHOLE_BLOCKS, Plan
 from suite.record.record import Outcome, Record
+from suite.record.saved import run_name
 from suite.session.eta import LAUNCHES_LEAST, Eta, is_lean
 from suite.session.journal import read
 from suite.session.outlook import BUSY_BLOCKS, BudgetError, Cost, Costs, Outlook, TooSlowError, kind_of, warm_up
@@ -208,7 +209,7 @@ def test_from_the_third_launch_on_the_time_left_of_a_committed_run_is_right_with
             assert eta.known == (done >= LAUNCHES_LEAST)
             if eta.known and done % max(1, len(launches) // 20) == 0:
                 ratio = eta.left_s(launches[done:]) / sum(took_s[done:])
-                most = WIDER.get(path.name.partition(".")[0], FACTOR)
+                most = WIDER.get(run_name(path), FACTOR)
                 assert 1 / most <= ratio <= most, f"after launch {done}: {ratio:.2f} of what it took"
 
 

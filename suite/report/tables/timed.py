@@ -9,7 +9,6 @@ from statistics import median
 from suite.analysis.rows.blocks import UNSOUND_RELEASE, release_of, unsound, why_untested
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import NONE, listing
-from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
 from suite.analysis.statistics.ratios import least_between
 from suite.analysis.statistics.sequential import is_sequential, launches_needed
 from suite.catalog.frameworks import FRAMEWORKS
@@ -28,8 +27,10 @@ from suite.report.text import undecided
 
 #: The metric whose heading names the kind of memory.
 MEMORY = "peak_memory_bytes"
+#: The metric that only launches with all phases have.
+OF_PHASES = "train_of_compute"
 #: Headline metrics that explain a result and do not decide it.
-EXPLAIN = ("step_ms_median", "train_of_compute", "break_even_steps", "compile_s", MEMORY)
+EXPLAIN = ("step_ms_median", OF_PHASES, "break_even_steps", "compile_s", MEMORY)
 
 LAUNCHES = Column("n", lambda cell: made.launch_count(cell.launches_ok, cell.launches))
 
@@ -97,7 +98,16 @@ def outcome(cell: TimedCell, notes: Notes | None = None) -> str:
 
 
 def _headline(metric: Metric, header: str = "") -> Column:
-    return made.of_metric(metric, (MORE,) if metric.name in EXPLAIN else (), header)
+    column = made.of_metric(metric, (MORE,) if metric.name in EXPLAIN else (), header)
+    return (
+        replace(column, read=lambda cell: f"{column.read(cell)}{_fewer(cell)}") if metric.name == OF_PHASES else column
+    )
+
+
+def _fewer(cell: TimedCell) -> str:
+    """Returns the number of launches that had the phases of a figure, where not all had."""
+    loading = cell.bottleneck.loading
+    return f" (n = {loading.blocks})" if loading and loading.blocks < cell.launches_ok else ""
 
 
 def _memory(table: Table) -> Column:
@@ -145,7 +155,7 @@ def foot_lines(table: Table) -> list[str]:
         *_base(table),
         *(_tests(table, launched) if table.tested else [untested]),
         *_choice_of_modes(group),
-        *_detectable(table),
+        *undecided.detectable(table),
         *_bottlenecks(table),
         *_energy(table),
         *_unsound_releases(group),
@@ -235,26 +245,6 @@ def _choice_of_modes(group: Group) -> list[str]:
         "its ratio: by about 1 % where modes are equally fast and launches scatter by 3 %."
     )
     return [overstated] if "compile" in made.varied_settings(group) else []
-
-
-def _detectable(table: Table) -> list[str]:
-    """Describes the smallest difference that the run could detect, and how many launches 5 % needs."""
-    power, figures = table.power, []
-    if not power.noise:
-        return []
-    if power.smallest:
-        ends = " to ".join("more" if end is None else f"{end:.1%}" for end in power.smallest_range)
-        figures.append(f"{power.blocks} launches detect a difference of {power.smallest:.1%} ({ends})")
-    if table.margin < DIFFERENCE:
-        needed, *ends_needed = (
-            str(each or f"more than {LAUNCHES_MOST}") for each in (power.launches, *power.launches_range)
-        )
-        figures.append(f"a difference of {DIFFERENCE:.0%} needs {needed} launches ({' to '.join(ends_needed)})")
-    low, high = power.noise.interval
-    source = "this table and its A/A control" if power.noise.of_control else "this table"
-    scatter = f"{power.noise.deviation:.1%} ({low:.1%} to {high:.1%}), from {source}"
-    words = f"Power of {POWER:.0%}: {'; '.join(figures)}. A block's ratio has a standard deviation of {scatter}."
-    return [words] if figures else []
 
 
 def _bottlenecks(table: Table) -> list[str]:
