@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: The exit statuses that pytest has others for; what is left is a failure.
 STATUSES = {0: 0, 2: INTERRUPTED, 4: FAILED}
 
+#: How options of engines begin, mistyped ones too. To import engines takes as long as all else that answers.
+OF_ENGINES = ("--o", "--pl")
+
 EPILOG = "All options of pytest and pytest-benchmark work too; `pytest --help` lists them."
 MORE = f"--help-all lists all options of the suite. {EPILOG}"
 
@@ -38,7 +41,7 @@ def check(words: list[str]) -> int:
 
     if asked := {"-h", "--help", "--help-all"} & {*words}:
         _help(None if "--help-all" in asked else SHORT)
-    parser = _parser(grouped(*engines()))
+    parser = _parser(grouped(*(engines() if any(word.startswith(OF_ENGINES) for word in words) else ())))
     options, others = parser.parse_known_args(words)  # which are of pytest, or of other rooms
     if unknown := find_unknown(others, words):
         parser.error(f"unknown option {unknown}")

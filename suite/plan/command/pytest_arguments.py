@@ -41,7 +41,7 @@ def find_unknown(others: Sequence[str], words: Sequence[str]) -> str:
     asked = (word.partition("=")[0] for word in takewhile("--".__ne__, others) if word.startswith("--"))
     strange = [option for option in dict.fromkeys(asked) if option not in GIVEN]
     for path in _sources() if strange else ():
-        text = path.read_text(errors="replace")
+        text = path.read_text(errors="replace").replace("'", '"')
         strange = [option for option in strange if not _names(text, option)]
         if not strange:
             return ""
@@ -49,10 +49,10 @@ def find_unknown(others: Sequence[str], words: Sequence[str]) -> str:
 
 
 def _names(text: str, option: str) -> bool:
-    """Whether a source may name this option, in one string or after a prefix: ``f"--{prefix}sort"``."""
-    words = option.lstrip("-").split("-")
-    ends = ["-".join(words[at:]) for at in range(len(words))]
-    return any(f"{end}{quote}" in text for end in ends for quote in ("'", '"'))
+    """Whether a source spells out this option, or its beginning and its end: ``prefix = "benchmark-"``."""
+    words = option.removeprefix("--").split("-")
+    parts = [("-".join([*words[:at], ""]), "-".join(words[at:])) for at in range(len(words))]
+    return any(f'{end}"' in text and (not begin or f'"{begin}"' in text) for begin, end in parts)
 
 
 def _sources() -> Iterator[Path]:
