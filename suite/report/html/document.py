@@ -20,6 +20,11 @@ def _classes(grid: Grid, column: int, best: bool = False, long: bool = False) ->
     return _class_attribute((grid.align[column] == LEFT, column in grid.more, column in grid.narrow, best, long))
 
 
+def _usual_classes(grid: Grid) -> list[Markup]:
+    """Returns the same of the usual cell of each column, which a large table asks for once."""
+    return [_classes(grid, column) for column in range(len(grid.headers))]
+
+
 @cache
 def _class_attribute(applies: tuple[bool, ...]) -> Markup:
     names = " ".join(compress(("text", "more", "broad", "best", "long"), applies))
@@ -52,7 +57,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals |= {"classes": _classes, "generator": GENERATOR}
+    environment.globals |= {"classes": _classes, "usual_classes": _usual_classes, "generator": GENERATOR}
     return environment
 
 
