@@ -215,6 +215,15 @@ def test_a_number_of_launches_that_is_none_is_refused(launches: str, capsys: pyt
     assert "it must be at least 1" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--workload", "--framework=jax", "--batch"])
+def test_who_asks_a_comparison_for_a_part_of_a_run_hears_where_that_is_chosen(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        compare_options.parse(["0032", option])
+    assert "training-suite run" in capsys.readouterr().err
+
+
 def test_an_option_that_nobody_has_is_answered_and_none_of_pytest_or_a_plugin_is() -> None:
     manager = get_config(["-p", "no:cacheprovider"]).pluginmanager
     manager.load_setuptools_entrypoints("pytest11")
@@ -223,6 +232,7 @@ def test_an_option_that_nobody_has_is_answered_and_none_of_pytest_or_a_plugin_is
     assert {"--collect-only", "--benchmark-sort"} <= {*given}
     assert not [name for name in given if find_unknown([name], [name])]
     assert find_unknown(["-k", "jax", "--quiet=1", "--no-such-option=3"], []) == "--no-such-option"
+    assert find_unknown(["--function"], []) == "--function", "a word of their sources, and no option"
     assert not find_unknown(["--", "--no-such-option"], []), "what follows is no option"
     assert not find_unknown(["--no-such-option"], ["-p", "mine", "--no-such-option"]), "which may be of that plugin"
     status, *modules = loaded(CODE, "suite.run")

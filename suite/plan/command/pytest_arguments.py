@@ -52,7 +52,7 @@ def _names(text: str, option: str) -> bool:
     """Whether a source spells out this option, or its beginning and its end: ``prefix = "benchmark-"``."""
     words = option.removeprefix("--").split("-")
     parts = [("-".join([*words[:at], ""]), "-".join(words[at:])) for at in range(len(words))]
-    return any(f'{end}"' in text and (not begin or f'"{begin}"' in text) for begin, end in parts)
+    return f'"{option}"' in text or any(f'"{begin}"' in text and f'{end}"' in text for begin, end in parts if begin)
 
 
 def _sources() -> Iterator[Path]:
