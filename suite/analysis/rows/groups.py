@@ -7,8 +7,8 @@ table of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,7 @@ from suite.analysis.rows.wording import fill, middle
 from suite.catalog import settings
 from suite.catalog.metrics import common_unit, unit_of
 from suite.catalog.setting import Setting
-from suite.plan.cell import FRAMEWORKS, SIZES, WORKLOADS, Cell
+from suite.plan.cell import SIZES, WORKLOADS, Cell
 from suite.record.disturbance import is_disturbed
 from suite.record.record import STATUSES, Record
 from suite.record.text import clean
@@ -51,8 +51,8 @@ DEFAULTS = {
     if name in SETTINGS and not each.is_always_named
 }
 
-#: A value of each setting, put in where that setting is to be ignored.
-PLACEHOLDER: Mapping[str, Any] = vars(Cell(WORKLOADS[0], FRAMEWORKS[0]))
+#: The settings of a cell.
+NAMES = tuple(each.name for each in fields(Cell))
 
 RowKey = tuple[str, Cell]
 #: Workload, recipe, size, data kind, data digest and spec digest.
@@ -210,7 +210,7 @@ class Group:
     def alike(self, row: Row, *free: str) -> list[Row]:
         """The rows of all runs whose cells differ from this row's in nothing but ``free``, itself included."""
         if free not in self._alike:
-            by_cell: dict[Cell, list[Row]] = {}
+            by_cell: dict[tuple[Any, ...], list[Row]] = {}
             for each in self.rows:
                 by_cell.setdefault(_ignoring(each.cell, free), []).append(each)
             self._alike[free] = by_cell
@@ -221,7 +221,7 @@ class Group:
         return {row.key: row for row in self.rows}
 
     @cached_property
-    def _alike(self) -> dict[tuple[str, ...], dict[Cell, list[Row]]]:
+    def _alike(self) -> dict[tuple[str, ...], dict[tuple[Any, ...], list[Row]]]:
         return {}
 
 
@@ -264,8 +264,8 @@ def _short(name: str) -> str:
     return settings.SETTINGS[name].short if name in settings.SETTINGS else "{}"
 
 
-def _ignoring(cell: Cell, free: Iterable[str]) -> Cell:
-    return replace(cell, **{name: PLACEHOLDER[name] for name in free})
+def _ignoring(cell: Cell, free: Collection[str]) -> tuple[Any, ...]:
+    return tuple(getattr(cell, name) for name in NAMES if name not in free)
 
 
 def _group_key(launch: Launch, by: str) -> GroupKey:
