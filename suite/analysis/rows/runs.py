@@ -10,6 +10,7 @@ from typing import Any
 from suite.analysis.records.load import Launch, Loaded
 from suite.plan.cell import Cell
 from suite.plan.measuring import SEQUENTIAL
+from suite.record.disturbance import busy_before
 
 
 class Runs:
@@ -41,6 +42,11 @@ class Count:
     @property
     def missing(self) -> int:
         return max(0, (self.planned or 0) - self.launches)
+
+    @property
+    def busy_cores(self) -> float:
+        """The cores that others kept busy when the run began; 0 if they were few, or not recorded."""
+        return busy_before(self.settings)
 
 
 def counts(loaded: Loaded) -> list[Count]:

@@ -10,6 +10,7 @@ from typing import Any
 from suite.analysis.records.load import Launch
 from suite.analysis.records.machines import Machines
 from suite.analysis.rows.blocks import flags_of
+from suite.analysis.rows.conditions import tuning
 from suite.analysis.rows.wording import NONE
 from suite.analysis.statistics.inference import quartiles
 from suite.analysis.statistics.serving import FIGURES
@@ -17,6 +18,7 @@ from suite.catalog.metrics import METRICS
 from suite.catalog.phases import PHASES
 from suite.catalog.setting import TEXT, WHOLE
 from suite.catalog.settings import SETTINGS
+from suite.plan.settings.tunings import OTHER
 from suite.record.record import Phase, Record
 from suite.record.text import clean
 from suite.report.tables import inference
@@ -192,6 +194,8 @@ def launch_table(loaded: Iterable[Launch]) -> dict[str, list[Any]]:
     table: dict[str, list[Any]] = {each.name: list(map(each.read, launches)) for each in declared}
     machines = Machines((launch.run, launch.record) for launch in launches)
     table["machine"] = [intern(machines.name(launch.run, launch.record)) for launch in launches]
+    older = {launch.run for launch in launches if tuning(launch.record) == OTHER}
+    table["tuning"] = [tuning(launch.record, launch.run in older) for launch in launches]
     for each in FAMILIES:
         of_launches = [each.read(launch) for launch in launches]
         for rest in dict.fromkeys(rest for values in of_launches for rest in values):

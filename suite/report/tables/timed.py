@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
 
-from suite.analysis.rows.blocks import UNSOUND_RELEASE, release_of, unsound, why_untested
+from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import NONE, listing
 from suite.analysis.statistics.ratios import least_between
 from suite.analysis.statistics.sequential import is_sequential, launches_needed
-from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import METRICS, Metric, first_gpu, monitor_metrics, number
 from suite.catalog.setting import TEXT
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK
@@ -20,17 +19,20 @@ from suite.report.format.names import SETTING_NAMES, counts
 from suite.report.format.text import in_unit
 from suite.report.format.view import View
 from suite.report.tables import columns as made
+from suite.report.tables import footnotes
 from suite.report.tables.cells import TimedCell
 from suite.report.tables.columns import KEPT, MORE, NUMBER, Column, Notes, has_several
+from suite.report.tables.curves import pays
 from suite.report.tables.frame import Table
-from suite.report.text import undecided
 
 #: The metric whose heading names the kind of memory.
 MEMORY = "peak_memory_bytes"
 #: The metric that only launches with all phases have.
 OF_PHASES = "train_of_compute"
+#: The metric that the test of the compile modes' speed decides.
+PAYS_AFTER = "break_even_steps"
 #: Headline metrics that explain a result and do not decide it.
-EXPLAIN = ("step_ms_median", OF_PHASES, "break_even_steps", "compile_s", MEMORY)
+EXPLAIN = ("step_ms_median", OF_PHASES, PAYS_AFTER, "compile_s", MEMORY)
 
 LAUNCHES = Column("n", lambda cell: made.launch_count(cell.launches_ok, cell.launches))
 
@@ -58,10 +60,11 @@ def title(group: Group) -> str:
 def _columns(table: Table, notes: Notes) -> list[Column]:
     """Returns the columns of the first part: the measured values and the outcome of each row."""
     # If a framework has several modes, the question is when compiling pays.
-    hidden = "compile_s" if "compile" in made.varied_settings(table.group) else "break_even_steps"
+    hidden = "compile_s" if "compile" in made.varied_settings(table.group) else PAYS_AFTER
     metrics = [each for name, each in METRICS.items() if each.headline and name != hidden]
     first, *others = (_memory(table) if each.name == MEMORY else _headline(each) for each in metrics)
     several = of_devices(table)
+    others = [_of_start(table, each) if each.name == PAYS_AFTER else each for each in others]
     return [
         *names(table),
         *several[:1],
@@ -102,6 +105,12 @@ def _headline(metric: Metric, header: str = "") -> Column:
     return (
         replace(column, read=lambda cell: f"{column.read(cell)}{_fewer(cell)}") if metric.name == OF_PHASES else column
     )
+
+
+def _of_start(table: Table, column: Column) -> Column:
+    """Returns the column of the steps after which compiling pays, in words where there is no number."""
+    told = {id(cell): pays(table, row) for row, cell in zip(table.group.rows, table.cells, strict=True)}
+    return replace(column, read=lambda cell: told[id(cell)])
 
 
 def _fewer(cell: TimedCell) -> str:
@@ -155,10 +164,10 @@ def foot_lines(table: Table) -> list[str]:
         *_base(table),
         *(_tests(table, launched) if table.tested else [untested]),
         *_choice_of_modes(group),
-        *undecided.detectable(table),
+        *footnotes.detectable(table),
         *_bottlenecks(table),
         *_energy(table),
-        *_unsound_releases(group),
+        *footnotes.known(group),
         *(f"Search for the largest batch, {group.label(row)}: {cell.batch_search}."
           for row, cell in searches if cell.batch_search),
         f"Machine: {listing(machines) or 'not recorded'}.",
@@ -214,7 +223,7 @@ def _tests(table: Table, launched: str) -> list[str]:
     return [
         f"Test: {how}, Holm's correction over {corrected}, margin {table.margin:.1%}, {launched}.",
         _control(table),
-        *undecided.lines(table),
+        *footnotes.undecided(table),
     ]
 
 
@@ -272,17 +281,3 @@ def _energy(table: Table) -> list[str]:
     measured = any(cell.metrics["energy_j_per_sample"] is not None for cell in table.cells)
     lines = [polled] if any(gpu.get("energy_source") == "polled power" for gpu in gpus) else []
     return lines + ([f"The energy includes the GPU's idle power, {median(watts):.0f} W."] if measured and watts else [])
-
-
-def _unsound_releases(group: Group) -> list[str]:
-    """Returns what is known to be wrong with the releases of the rows, a line for each release."""
-    wrong: dict[str, list[str]] = {}
-    for record in (record for row in group.rows for record in row.ok):
-        if defects := unsound(record):
-            name = f"{FRAMEWORKS[record.cell.framework].title} {release_of(record)}"
-            wrong[name] = [f"{each.happens} ({each.sources[0]})" for each in defects]
-    return [
-        f"{UNSOUND_RELEASE}: of some programs it is known that {name} {listing(words)}. Rows with the identity `same` "
-        "computed what the others did."
-        for name, words in wrong.items()
-    ]

@@ -1,15 +1,23 @@
-"""What a table could have shown, and how many launches would decide what is undecided: by the scatter of its own."""
+"""Notes below a table: what it could have shown and how many launches would decide the rest, by its own scatter; and
+what is known of its rows: releases that compute wrongly, and settings that no tuning has today.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from suite.analysis.rows.blocks import UNSOUND_RELEASE, release_of, unsound
+from suite.analysis.rows.conditions import tuning
+from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import listing
 from suite.analysis.statistics.inference import BLOCKS_MOST, INCONCLUSIVE
 from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
 from suite.analysis.statistics.sequential import is_sequential
+from suite.catalog.frameworks import FRAMEWORKS
 from suite.plan.measuring import LAST_LOOK
+from suite.plan.settings.tunings import ALLOCATOR, OTHER
+from suite.record.text import clean
 from suite.report.format.names import count, workload
 from suite.report.format.text import capital
 from suite.report.tables.frame import Table
@@ -17,7 +25,7 @@ from suite.report.tables.frame import Table
 ESTIMATED = "if they scatter as these do (an estimate)"
 
 
-def lines(table: Table) -> list[str]:
+def undecided(table: Table) -> list[str]:
     """Returns a note for each row that is undecided."""
     return [f"Undecided: {row}. {capital(words)} it, {ESTIMATED}." for row, words in _rows(table)]
 
@@ -61,3 +69,34 @@ def _rows(table: Table) -> Iterator[tuple[str, str]]:
             needed = ratio.blocks_to_decide
             words = f"about {needed} launches would decide" if needed else f"{most} launches would not decide"
             yield table.group.label(row), words
+
+
+def known(group: Group) -> list[str]:
+    """Returns all notes on the rows."""
+    return [*_releases(group), *tunings(group)]
+
+
+def tunings(group: Group) -> list[str]:
+    """Says with what launches started whose tuning is none of those that can be chosen; empty without any."""
+    records = [record for row in group.rows for record in row.ok if tuning(record) == OTHER]
+    started = ([*map("=".join, _allocator(record.environment["variables"]))] for record in records)
+    kinds = dict.fromkeys(clean(" ".join(words) or "no variable of the allocator", 200) for words in started)
+    return [f"Tuning {OTHER}: these launches started with {words}, as none of today's tunings does." for words in kinds]
+
+
+def _allocator(variables: Mapping[str, str]) -> list[tuple[str, str]]:
+    return sorted((name, str(value)) for name, value in variables.items() if name.startswith(ALLOCATOR))
+
+
+def _releases(group: Group) -> list[str]:
+    """Returns what is known to be wrong with the releases of the rows, a line for each release."""
+    wrong: dict[str, list[str]] = {}
+    for record in (record for row in group.rows for record in row.ok):
+        if defects := unsound(record):
+            name = f"{FRAMEWORKS[record.cell.framework].title} {release_of(record)}"
+            wrong[name] = [f"{each.happens} ({each.sources[0]})" for each in defects]
+    return [
+        f"{UNSOUND_RELEASE}: of some programs it is known that {name} {listing(words)}. Rows with the identity `same` "
+        "computed what the others did."
+        for name, words in wrong.items()
+    ]
