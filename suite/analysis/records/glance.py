@@ -13,9 +13,9 @@ from suite.record.saved import open_run, run_name
 
 
 def choose_newest(saved: Sequence[Path], own: Path) -> tuple[Path, list[str]]:
-    """The run in the folder ``own`` that was saved last; without any, the newest of a quiet machine, and a note."""
-    if of_user := [path for path in saved if path.is_relative_to(own)]:
-        return of_user[-1], []
+    """The run that was saved last; if none is in the folder ``own``, the newest of a quiet machine, and a note."""
+    if any(path.is_relative_to(own) for path in saved):
+        return saved[-1], []
     chosen = next((path for path in reversed(saved) if not _began_busy(path)), saved[-1])
     others = f"; training-suite list shows all {len(saved)}" if saved[1:] else ""
     return chosen, [f"you have saved no run yet, so this is a published one, {run_name(chosen)}{others}"]

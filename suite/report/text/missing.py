@@ -70,7 +70,8 @@ def _sentence(count: Count, spell: Callable[[str], str]) -> str:
 
 
 def _lacking(count: Count) -> list[Cell]:
-    most = max(count.cells.values(), default=0)
+    asked = count.settings.get("launches")
+    most = max([*count.cells.values(), asked if type(asked) is int else 0])
     return [cell for cell, launches in count.cells.items() if launches < most]
 
 
@@ -86,7 +87,7 @@ def _those_of_matrix(count: Count) -> list[str] | None:
     if not cells.issuperset(count.cells):
         return None
     named = [f"{cell.id}-launch" for cell in _lacking(count)] if cells != {*count.cells} else []
-    return ["-k", " or ".join(named)] if named else []
+    return ["-k", " or ".join(named)] if 0 < len(named) < len(count.cells) else []
 
 
 def command(run: str, settings: Mapping[str, Any], workloads: Iterable[str] = ()) -> str:
