@@ -98,7 +98,8 @@ def card(contests: Sequence[FastestBySetting], most: int = CARD) -> str:
     else:
         ahead, settings = _ahead(contested), {1: "", 2: " in both settings"}.get(n, f" in all {n} settings")
         lines = [first + note, first + settings + note]
-        lines += (f"{first}{settings}: {', '.join(ahead[:upto])}{note}" for upto in range(1, len(ahead) + 1))
+        shown = [", ".join(ahead[:upto]) for upto in range(1, len(ahead) + 1)]
+        lines += (f"{first}{where}: {each}{note}" for where in ("", settings) for each in shown)
     return max((each for each in lines if len(each) <= most), key=len, default=lines[0][:most])
 
 
