@@ -100,7 +100,8 @@ def card(contests: Sequence[FastestBySetting], most: int = CARD) -> str:
         lines = [first + note, first + settings + note]
         shown = [", ".join(ahead[:upto]) for upto in range(1, len(ahead) + 1)]
         lines += (f"{first}{where}: {each}{note}" for where in ("", settings) for each in shown)
-    return max((each for each in lines if len(each) <= most), key=len, default=lines[0][:most])
+    fitting = (each for each in lines if len(each) <= most)
+    return max(fitting, key=lambda each: (each.count("x "), len(each)), default=lines[0][:most])
 
 
 def _ahead(contests: Sequence[FastestBySetting]) -> list[str]:
