@@ -207,7 +207,9 @@ def _remedies(cell: Cell, kind: str) -> Iterable[tuple[str, list[Cell]]]:
         if cell.precision in ("fp32", "tf32"):
             yield "bf16", [cell.but(precision="bf16")]
         if modes := [mode for mode in FASTER[cell.framework] if mode != cell.compile]:
-            yield "compile", [cell.but(compile=mode) for mode in modes]
+            is_usual = cell.compile not in FASTER[cell.framework]
+            name = "compile" if is_usual else f"compile mode {' or '.join(modes)}"
+            yield name, [cell.but(compile=mode) for mode in modes]
 
 
 def _name_setting(cell: Cell, other: Cell) -> str:

@@ -116,7 +116,11 @@ def find_fastest(
 
 
 def _leave_out(contest: FastestBySetting) -> FastestBySetting:
-    """The same contest without the rows that have no ratio to the first one that has any."""
+    """The same contest without the rows that have no ratio to the first one that has any.
+
+    A row may have one to another row, even a decided one: but who is fastest is asked, and of a row that was not
+    compared with the fastest nothing says that it is not faster. It is named, with the reason, as not ranked.
+    """
     names = [row.cell.framework for row in contest.rows]
     first = next((one for one, other in permutations(names, 2) if contest.gap(one, other).value), contest.top)
     absent = {name: gap.reason for name in names if name != first and not (gap := contest.gap(first, name)).value}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Annotated
 
@@ -211,7 +212,7 @@ class Identity:
     initial: str = ""
     seconds: dict[str, Seconds] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def traces(self) -> dict[str, Trace]:
         """The fingerprints, and dropout's spread at each layer, by the names of their fields."""
         traces = {"own": self.own, "float64": self.float64, "evaluation": self.evaluation, "inference": self.inference}

@@ -96,9 +96,12 @@ def card(contests: Sequence[FastestBySetting], most: int = CARD) -> str:
         rest = "".join(f"; {words} in {count}" for words, count in others)
         lines = [f"{first} in {n} of {len(contested)} settings{each}{note}" for each in ("", rest)]
     else:
-        ahead = _ahead(contested)
-        lines = [first + note, *(f"{first}: {', '.join(ahead[:n])}{note}" for n in range(1, len(ahead) + 1))]
-    return max((each for each in lines if len(each) <= most), key=len, default=lines[0][:most])
+        ahead, settings = _ahead(contested), {1: "", 2: " in both settings"}.get(n, f" in all {n} settings")
+        lines = [first + note, first + settings + note]
+        shown = [", ".join(ahead[:upto]) for upto in range(1, len(ahead) + 1)]
+        lines += (f"{first}{where}: {each}{note}" for where in ("", settings) for each in shown)
+    fitting = (each for each in lines if len(each) <= most)
+    return max(fitting, key=lambda each: (each.count("x "), len(each)), default=lines[0][:most])
 
 
 def _ahead(contests: Sequence[FastestBySetting]) -> list[str]:
