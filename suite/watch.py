@@ -30,6 +30,8 @@ PAUSE_S, PAUSE_STEPS = 0.5, 10.0
 TRAIN, COMPUTE, INPUT = "train", "compute", "input"
 #: Batches that are repeated, and repeats that no step follows; more accumulate for no step.
 HELD, IDLE = 4, 256
+#: After so many steps the norm of the weights is told.
+NORM_STEPS = 10
 WATCH = "watch"
 #: The distributions whose versions are told, by the module that shows that they are in use.
 VERSIONS = ("torch", "tensorflow", "jax", "keras", "flax", "optax", "lightning", "transformers", "accelerate", "numpy")
@@ -140,6 +142,7 @@ class Observer:
         self.workers: int | None = None  # of a loader whose batches can be repeated, and which can run alone
         self.backward_s = 0.0  # in which the ranks wait for each other
         self.sampler: Any = None
+        self.dropped = 0  # messages that nobody took
         self._begin_s = self._last_s = 0.0
         self._mean_s = float("inf")  # of a step
         self._pid = 0
@@ -176,7 +179,8 @@ class Observer:
         self._start_window()
 
     def _connect(self) -> None:
-        self._pipe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._pipe = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # so that a message is sent whole or not
+        self._pipe.setblocking(False)
         try:
             self._pipe.connect(os.environ[SOCKET])
         except (KeyError, OSError):
@@ -194,8 +198,7 @@ class Observer:
             self._pipe = None
 
     def _start_window(self) -> None:
-        self._ran_s, self._cpu_s, self.backward_s = running_s(), time.process_time(), 0.0
-        self.steps = self.samples = 0
+        self.steps, self.samples, self.backward_s = 0, 0, 0.0
         self._begin_s = self._last_s = time.perf_counter()
 
     def _end_window(self) -> None:
@@ -205,8 +208,7 @@ class Observer:
         window = [self.steps, self._begin_s, end_s, self.samples]
         self._say(
             window=window, phase=self.mode, pauses=pauses, rss=_memory("VmHWM"), held=_memory("RssAnon"),
-            device=_device(), backward=self.backward_s,
-            ran=max(running_s() - self._ran_s, time.process_time() - self._cpu_s),  # which has the threads that ended
+            device=_device(), backward=self.backward_s, dropped=self.dropped,
             **(self.sampler.take() if self.sampler else {}),
         )  # fmt: skip
         self._obey()
@@ -221,10 +223,18 @@ class Observer:
         if asked:
             self.mode, self._mean_s = asked[-1], float("inf")
 
+    def tell_norm(self, norm: Callable[[], float]) -> None:
+        """Tell the norm of the weights; the window begins anew, so that this is no part of it."""
+        with suppress(Exception):  # of weights that are of some other kind
+            self._say(norm=norm())
+        self._start_window()
+
     def _say(self, **message: Any) -> None:
         if self._pipe:
             try:
-                self._pipe.sendall(json.dumps(message).encode() + b"\n")
+                self._pipe.send(json.dumps(message).encode() + b"\n")
+            except BlockingIOError:  # who listens has no time, as one that is stopped: the script does not wait for it
+                self.dropped += 1
             except OSError:  # nobody listens any more
                 self._pipe = None
 
@@ -242,15 +252,6 @@ def _memory(name: str) -> int:
     with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as lines:  # noqa: PTH123
         return next((1024 * int(line.split()[1]) for line in lines if line.startswith(name)), 0)
     return 0
-
-
-def running_s() -> float:
-    """Seconds in which threads of this process ran, or waited for a core: more than that it does not wait."""
-    total = 0
-    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - light
-        with suppress(OSError), open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as line:  # noqa: PTH123
-            total += sum(map(int, line.read().split()[:2]))
-    return total / 1e9
 
 
 def _versions() -> dict[str, str]:

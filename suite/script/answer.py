@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from suite.analysis.bottlenecks.bottleneck import bottleneck
-from suite.analysis.bottlenecks.watched import advise, find_causes, is_loading
+from suite.analysis.bottlenecks.watched import advise, find_causes, find_loading
 from suite.analysis.identity.comparability import judge
 from suite.analysis.records.load import load
 from suite.analysis.rows.conditions import ARITHMETIC
@@ -40,15 +40,14 @@ def groups_of(path: Path) -> list[Group]:
 
 
 def _limits(row: Row, of: Group) -> Iterator[str]:
-    found, causes = bottleneck(row, of), [*find_causes(row)]
-    yield from () if is_loading(found.loading) else causes
+    found = bottleneck(row, of)
+    words = "what loading costs was not seen: it is where a DataLoader or watch(loader) gives the batches"
     if found.kind:
-        yield f"{found}: {'; '.join(advise(row, found.kind, found.loading))}".rstrip(": ")
-    elif row.ok:
-        yield "what loading costs was not seen: it is where a DataLoader or watch(loader) gives the batches"
+        words = f"{found}: {'; '.join(advise(row, found.kind, found.loading))}".rstrip(": ")
+    limits = [*find_causes(row), *([(find_loading(row, found.loading), words)] if row.ok else [])]
+    yield from (words for _, words in sorted(limits, reverse=True))
     if pauses := max((number(record.settings.get("pauses")) or 0 for record in row.ok), default=0):
         yield f"pauses (evaluations, checkpoints, new epochs) are no part of it: {pauses:g} in a launch"
-    yield from causes if is_loading(found.loading) else ()
 
 
 def find_faster(path: Path) -> list[tuple[Row, Estimate]]:

@@ -77,7 +77,7 @@ class ScriptLaunch:
         with contextlib.ExitStack() as until:
             folder = Path(until.enter_context(scratch_folder()))
             variables = _environment(self.variant, self.job, folder)
-            listening = until.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            listening = until.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
             listening.bind(variables[watch.SOCKET])
             listening.listen()
             self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -215,7 +215,7 @@ class Ears:
             if "window" in message and self._ranks.get(pipe.fileno()) is not None:
                 self.seen.take_rank(self._ranks[pipe.fileno()], message)
             if pipe.fileno() == self._main or ("packages" in message and self._main < 0):
-                self.seen.take(message, lambda phase: pipe.send(f"{phase}\n".encode()))
+                self.seen.take(message, lambda phase: pipe.send(f"{phase}\n".encode(), socket.MSG_DONTWAIT))
 
     def _take_loss(self, line: str) -> None:
         match = self.watching.loss.search(line) if self.watching.loss else None

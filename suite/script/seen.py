@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -92,30 +93,39 @@ def _device(message: Mapping[str, Any]) -> str:
     return "cuda" if message.get("device") == "cuda" else "cpu"
 
 
+def _seconds(value: Any) -> float:
+    if not 0 <= float(value) < LONGEST_S:
+        raise ValueError("no seconds of this launch")
+    return float(value)
+
+
 @dataclass
 class Watched:
-    """What the windows of one phase say beside their time."""
+    """What timed windows say beside their time: memory as they end, and where their seconds went."""
 
-    seconds: list[float] = field(default_factory=list)
-    ran_s: float = 0.0
     held: list[int] = field(default_factory=list)
-    looks: int = 0
+    ends_s: list[float] = field(default_factory=list)
+    times: Counter[str] = field(default_factory=Counter)
     lines: Counter[str] = field(default_factory=Counter)
 
-    def add(self, message: Mapping[str, Any], seconds: float) -> None:
-        self.seconds.append(seconds)
-        self.ran_s += float(message.get("ran", seconds))
+    def add(self, message: Mapping[str, Any], phase: str, end_s: float) -> None:
         self.held.append(int(message.get("held", 0)))
-        self.looks += int(message.get("looks", 0))
-        self.lines.update({clean(line, 80): int(count) for line, count in dict(message.get("lines", {})).items()})
+        self.ends_s.append(end_s)
+        if phase == TRAIN:
+            self.times.update({name: _seconds(message.get(name, 0.0)) for name in ("looked", "idle", "loads")})
+            self.lines.update({clean(line, 80): _seconds(s) for line, s in dict(message.get("lines", {})).items()})
 
-    @property
-    def waits(self) -> float:
-        """The least share of the time in which nothing of the process ran, nor wanted a core."""
-        return max(0.0, 1 - self.ran_s / sum(self.seconds)) if self.seconds else 0.0
+    def shares(self) -> dict[str, Any]:
+        """The shares of a step: of the lines with the most, of its loader, and of those in which nothing ran."""
+        looked_s = self.times["looked"] or 1.0
+        lines = {line: seconds / looked_s for line, seconds in self.lines.most_common(3)}
+        return {"waits": self.times["idle"] / looked_s, "loads": self.times["loads"] / looked_s, "lines": lines}
 
-    def share_of_lines(self) -> dict[str, float]:
-        return {line: count / self.looks for line, count in self.lines.most_common(3)} if self.looks else {}
+    def growth(self) -> float:
+        """Bytes per second by which memory grew, from window to window of all; 0 where it did not grow in one."""
+        if len(self.held) < GROWS_LEAST or any(after <= before for before, after in pairwise(self.held)):
+            return 0.0
+        return (self.held[-1] - self.held[0]) / (self.ends_s[-1] - self.ends_s[0])
 
 
 @dataclass
@@ -134,7 +144,9 @@ class Seen:
     pauses: tuple[int, float] = (0, 0.0)
     is_enough: bool = False
     losses: list[float | None] = field(default_factory=list)  # as they were printed; None is no finite number
-    watched: dict[str, Watched] = field(default_factory=dict)  # by phase, in its timed windows
+    watched: Watched = field(default_factory=Watched)
+    norm: float | None = None  # of the weights after the first steps
+    dropped: int = 0  # messages of the observer
     ranks: dict[int, list[float]] = field(default_factory=dict)  # of each, seconds of a step beside the backward pass
 
     def take(self, message: Mapping[str, Any], ask: Callable[[str], None]) -> None:
@@ -149,9 +161,12 @@ class Seen:
             self.hello = self.hello if "at" in self.hello else hello
         elif "packages" in message:
             self.hello.setdefault("packages", {}).update(_packages(message))
+        elif "norm" in message:
+            self.norm = norm if math.isfinite(norm := float(message["norm"])) else None
         elif isinstance(window := message.get("window"), list):
             steps, begin_s, end_s, samples = int(window[0]), *map(float, window[1:3]), int(window[3])
             pauses, paused_s = message.get("pauses", self.pauses)
+            self.dropped = max(self.dropped, int(message.get("dropped", 0)))
             rss, device = int(message.get("rss", 0)), _device(message)
             if steps < 1 or samples < 0 or not 0 <= begin_s - self.spawned_s < end_s - self.spawned_s < LONGEST_S:
                 raise ValueError("no window")
@@ -160,8 +175,8 @@ class Seen:
                 if phase == TRAIN:
                     self.pauses = (int(pauses), float(paused_s))
                 self.add(steps, begin_s, end_s, samples, ask)
-                if self.series[phase].windows:
-                    self.watched.setdefault(phase, Watched()).add(message, end_s - begin_s)
+                if self.series[phase].windows and phase != watch.INPUT:
+                    self.watched.add(message, phase, end_s)
 
     def add(self, steps: int, begin_s: float, end_s: float, samples: int, ask: Callable[[str], None]) -> None:
         series = self.series.setdefault(self.phase, Series(self.plan))
@@ -194,22 +209,13 @@ class Seen:
             self.ranks.setdefault(rank, []).append(max(0.0, own_s))
 
     def _watched(self) -> dict[str, Any]:
-        """What tells causes: of the steps without loading where those were seen."""
-        phase = watch.COMPUTE if self.hello.get("loader") else TRAIN
-        seen = self.watched.get(phase, Watched())
+        """What tells causes."""
         own = {rank: median(times) for rank, times in sorted(self.ranks.items())}
         return {
             **{name: self.hello[name] for name in ("threads", "workers") if name in self.hello},
-            "waits": seen.waits, "lines": seen.share_of_lines(), "grows_bytes_per_s": self._growth(),
+            **self.watched.shares(), "grows_bytes_per_s": self.watched.growth(),
             "ranks_own_s": [own[rank] for rank in own] if len(own) > 1 else [],
         }  # fmt: skip
-
-    def _growth(self) -> float:
-        """Bytes per second by which memory grew, from window to window of all; 0 where it did not grow in one."""
-        train = self.watched.get(TRAIN, Watched())
-        if len(train.held) < GROWS_LEAST or any(after <= before for before, after in pairwise(train.held)):
-            return 0.0
-        return (train.held[-1] - train.held[0]) / sum(train.seconds[1:])
 
     def take_whole_run(self, took_s: float) -> None:
         """Take the whole run as one step: nothing else was seen of it."""
@@ -226,7 +232,9 @@ class Seen:
             "backend": hello.get("backend", ""), "ranks": int(hello.get("world", 1)),
             "pauses": self.pauses[0], "paused_s": self.pauses[1],
             "command": variant.public(), "watched": self._watched(),
-        } | ({"losses": self.losses} if self.losses else {})  # fmt: skip
+        }  # fmt: skip
+        further = {"losses": self.losses, "weights_norm": self.norm, "dropped": self.dropped}
+        settings |= {name: value for name, value in further.items() if value}
         environment = {
             "machine": machine(), "python": str(hello.get("python", "")) or sys.version.split()[0],
             "packages": hello.get("packages", {}),

@@ -152,10 +152,12 @@ def test_what_is_printed_is_kept_in_part_and_shown_without_escapes(tmp_path: Pat
 
 TELLS = """
 import os, socket, time
-pipe = socket.socket(socket.AF_UNIX)
+pipe = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 pipe.connect(os.environ["SUITE_WATCH_SOCKET"])
 for line in {lines!r}:
-    pipe.sendall(line.replace(b"NOW", str(time.perf_counter()).encode()) + b"\\n")
+    line = line.replace(b"NOW", str(time.perf_counter()).encode()) + b"\\n"
+    for at in range(0, len(line), 60_000):
+        pipe.send(line[at : at + 60_000])
 time.sleep(1.2)
 """
 
@@ -206,7 +208,7 @@ def watched(folder: Path, step: str) -> dict[str, Any]:
 def test_sleep_in_each_step_is_waiting_at_its_line(tmp_path: Path) -> None:
     found = watched(tmp_path, "    time.sleep(0.01)\n")
     line = (LOOP + "x").count("\n") + 1
-    assert found["waits"] > 0.5
+    assert found["waits"] < SHARE_LEAST  # which is at no line
     assert found["lines"][f"train.py:{line}"] > 0.5
     assert found["grows_bytes_per_s"] == 0
 

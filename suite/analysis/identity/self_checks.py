@@ -24,6 +24,7 @@ from suite.analysis.identity.tolerances import (
 from suite.catalog.metrics import number
 from suite.record.parts.evidence import Draws, Identity
 from suite.record.record import Record
+from suite.watch import NORM_STEPS
 from workloads.spec import read_declaration
 
 
@@ -116,9 +117,19 @@ def printed_losses(record: Record) -> Sequence[Any]:
 
 
 def say_losses(records: Sequence[Record], place: int) -> list[str]:
-    """The loss that each launch of a script printed at this place; empty where none is known of all scripts."""
+    """What each launch of a script shows of its learning: its loss at this place, and the norm of its weights.
+
+    Empty where none is known of all scripts.
+    """
     losses = [number(printed_losses(record)[place]) for record in records] if place >= 0 else []
-    known = [value for value in losses if value is not None]
-    told = " to ".join(dict.fromkeys(f"{value:.6g}" for value in (min(known), max(known)))) if known else ""
-    words = told if len(known) == len(losses) else "not finite in all launches"
-    return [f"loss {place + 1} of those printed: {words}"] if losses else []
+    norms = [number(record.settings.get("weights_norm")) for record in records]
+    told = [_say_values(f"loss {place + 1} of those printed", losses, 6)] if losses else []
+    return told + (
+        [_say_values(f"norm of the weights after {NORM_STEPS} steps", norms, 9)] if norms and all(norms) else []
+    )
+
+
+def _say_values(name: str, values: Sequence[float | None], digits: int) -> str:
+    known = [value for value in values if value is not None]
+    told = " to ".join(dict.fromkeys(f"{value:.{digits}g}" for value in (min(known), max(known)))) if known else ""
+    return f"{name}: {told if len(known) == len(values) else 'not finite in all launches'}"
