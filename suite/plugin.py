@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,6 @@ refuse_without_libraries()
 from suite.catalog.suggest import unknown_option
 from suite.plan import order
 from suite.plan.blocks import blocks, launch_id
-from suite.plan.cell import Cell
 from suite.plan.command import options
 from suite.plan.command.common import SAVED, choose_gpu
 from suite.plan.command.pytest_arguments import RUN, SUITE
@@ -32,6 +32,7 @@ from suite.session.interrupts import interruptible
 from suite.session.launches import settings
 
 if TYPE_CHECKING:
+    from suite.record.record import Record
     from suite.session.run import Run
 
 AUTOMATIC = "\0automatic"  # stands for the name that a bare --benchmark-save gets
@@ -116,6 +117,11 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(taken.format("--benchmark-save", saved, "a name", "NAME"))
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Look for launches in one file of the suite, and not in its folders."""
+    return (collection_path.parent == Path(__file__).parent and collection_path.is_dir()) or None
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one item per launch, in the order in which they run."""
     if metafunc.definition.name != TEST or "launch_id" not in metafunc.fixturenames:
@@ -166,16 +172,11 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         run.close()
 
 
-@pytest.fixture(scope="session")
-def suite_run(request: pytest.FixtureRequest) -> Run:
-    """The run of this session."""
-    return request.config.stash[_RUN]
-
-
 @pytest.fixture
-def launch(launch_id: str, request: pytest.FixtureRequest) -> tuple[Cell, int]:
-    """The cell and the number of a launch."""
-    return request.config.stash[_LAUNCHES][launch_id]
+def launch(launch_id: str, request: pytest.FixtureRequest) -> Callable[[], Record]:
+    """Launches the item's cell in the run of this session."""
+    stash = request.config.stash
+    return partial(stash[_RUN].launch, *stash[_LAUNCHES][launch_id])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -221,8 +222,7 @@ def pytest_benchmark_update_commit_info(commit_info: dict[str, Any]) -> None:
 
 def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:
     """Add the run, and the launches that failed with their reasons, which pytest-benchmark does not know."""
-    run = config.stash.get(_RUN, None)
-    if run:
+    if run := config.stash.get(_RUN, None):
         failed = [record.to_json() for record in run.failed]
         output_json["suite"] = {"schema": SCHEMA, "run": run.info, "failed": failed}
 
@@ -296,5 +296,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 _LAUNCHES = pytest.StashKey[order.Launches]()
-_RUN = pytest.StashKey["Run"]()
+_RUN: pytest.StashKey[Run] = pytest.StashKey()
 _RESTORE = pytest.StashKey[Callable[[], None]]()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import pytest
 
-from suite.plan.cell import Cell
-from suite.record.record import SKIPPED
+from suite.record.record import SKIPPED, Record
 from suite.record.text import clean, make_printable
-from suite.session.run import Run
 
 if "suite.plugin" not in sys.modules:
     pytest.exit("the suite's plugin is not loaded: unset PYTEST_DISABLE_PLUGIN_AUTOLOAD, or add -p suite.plugin", 4)
@@ -32,8 +31,8 @@ CLOCK = Clock()
 
 
 @pytest.mark.benchmark(timer=CLOCK)
-def test_training(launch: tuple[Cell, int], suite_run: Run, request: pytest.FixtureRequest) -> None:
-    record = suite_run.launch(*launch)
+def test_training(launch: Callable[[], Record], request: pytest.FixtureRequest) -> None:
+    record = launch()
     reason = f"{record.outcome.status}: {clean(record.outcome.reason)}"
     if record.outcome.status in SKIPPED:
         pytest.skip(reason)

@@ -24,7 +24,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 #: What every session imports.
-LIGHT = ("pytest", "suite.plugin", "suite.test_training", "pytest_benchmark.plugin", "tests.records")
+LIGHT = (
+    "pytest", "suite.plugin", "suite.test_training", "pytest_benchmark.plugin", "tests.records", "numpy", "cpuinfo",
+    "execnet", "pdb", "http.server", "xml.etree.ElementTree", "workloads.data.prepare", "workloads.data.own",
+    "suite.analysis.records.ledger", "suite.analysis.records.machines", "suite.analysis.rows.blocks",
+    "suite.export.contents", "suite.export.live", "suite.session.engines.ray", "suite.session.engines.slurm",
+    "suite.session.tracker",
+)  # fmt: skip
 #: pytest rewrites the assertions in these, which it can only where it imports them itself.
 REWRITTEN = ("suite.plugin", "suite.test_training", "pytest_benchmark")
 #: A library that has threads already cannot be forked safely: none is to be started at import.

@@ -37,7 +37,8 @@ class Framework:
     """One framework. Its code is in the folders of its name in `suite.worker` and in a file of each workload.
 
     ``colour``, ``hatch``, ``marker`` and ``dashes`` (of SVG lines) are its look in every plot. ``compiles`` are its
-    compile modes, first the usual one, and ``faster`` those of them that may be faster than it. ``strategies`` are the
+    compile modes, first the usual one, and ``faster`` those of them that may be faster than it; the programs of the
+    ``cached`` ones can be kept by ``cache_variables``, with the folder in place of ``{}``. ``strategies`` are the
     ways in which several devices train one model, with what its users call them; first the one with a process for each
     device, which an id leaves out and others are compared with. A cell that names none gets ``usual_strategy``, else
     the first. ``one_process`` are those that run all devices of a host in one process.
@@ -67,6 +68,8 @@ class Framework:
     compiles: tuple[str, ...]
     package: str
     faster: tuple[str, ...] = ()
+    cached: tuple[str, ...] = ()
+    cache_variables: Mapping[str, str] = field(default_factory=dict)
     strategies: Mapping[str, str] = field(default_factory=dict)
     usual_strategy: str = ""
     one_process: tuple[str, ...] = ()
@@ -96,7 +99,8 @@ class Framework:
 # Colours of Okabe and Ito (https://jfly.uni-koeln.de/color/), which the colour-blind can tell apart.
 PYTORCH = Framework(
     "pytorch", "PyTorch", colour="#E69F00", hatch="", marker="o", dashes="",
-    compiles=("eager", "compile", "max"), faster=("compile", "max"),
+    compiles=("eager", "compile", "max"), faster=("compile", "max"), cached=("compile", "max"),
+    cache_variables={"TORCHINDUCTOR_CACHE_DIR": "{}/inductor", "TRITON_CACHE_DIR": "{}/triton"},
     strategies={
         "ddp": "DDP", "fsdp": "FSDP", "deepspeed": "DeepSpeed", "horovod": "Horovod", "split": "split layers",
         "synchronised": "synchronised batch statistics",
@@ -113,7 +117,8 @@ PYTORCH = Framework(
 )  # fmt: skip
 TENSORFLOW = Framework(
     "tensorflow", "TensorFlow", colour="#56B4E9", hatch="////", marker="s", dashes="6 5",
-    compiles=("graph", "compile"), faster=("compile",),
+    compiles=("graph", "compile"), faster=("compile",), cached=("compile",),
+    cache_variables={"TF_XLA_FLAGS": "--tf_xla_persistent_cache_directory={}"},
     strategies={
         "multiworker": "MultiWorkerMirroredStrategy", "mirrored": "MirroredStrategy", "horovod": "Horovod",
         "split": "split layers", "synchronised": "synchronised batch statistics",
@@ -131,7 +136,12 @@ TENSORFLOW = Framework(
 )  # fmt: skip
 JAX = Framework(
     "jax", "JAX", colour="#009E73", hatch="....", marker="^", dashes="2 4",
-    compiles=("compile", "nographs"),
+    compiles=("compile", "nographs"), cached=("compile", "nographs"),
+    cache_variables={  # without limits, programs that are small or soon compiled are kept too
+        "JAX_COMPILATION_CACHE_DIR": "{}",
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    },
     strategies={
         "shard-map": "shard_map", "jit": "jit and NamedSharding", "local": "one process", "split": "split layers",
     },

@@ -191,6 +191,14 @@ _ALL = (
         "before each phase that loads (default: warm)", title="page cache", words="{} pages", subject="{} pages",
         meaning="whether the files of the training samples were dropped from the page cache: `cold`, or `warm`",
     ),
+    Setting(
+        name="cache", choices=("cold", "warm"), is_later=True, is_choice=False, starts_at_default=False, left_open="",
+        help="of compiled programs (torch.compile's, XLA's) that a launch starts with: cold is empty, warm was filled "
+        "by a launch of the same cell that is not recorded. Without --compile, the usual mode and compile are measured "
+        "(default: none in JAX and TensorFlow, an empty one in PyTorch)", title="compile cache", words="{} cache",
+        subject="a {} cache", short="{}-cache",
+        meaning="compile cache with which a launch started: `cold`, `warm`, or empty where none was asked for",
+    ),
     Releases(
         name="release", pattern=VERSION, is_of_framework=True, is_later=True, starts_at_default=False, left_open="",
         help="of frameworks, such as jax=0.9.2,0.10.2 or pytorch=newest, each in an environment of its own that is "

@@ -80,6 +80,7 @@ if TYPE_CHECKING:  # for type checkers; what a setting is, and its default, is i
         layout: str = ""
         format: str = ""
         pages: str = ""
+        cache: str = ""
         release: str = ""
         variant: str = ""
 

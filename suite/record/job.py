@@ -18,7 +18,8 @@ class Job:
     holds on a CPU, in bytes that the process may allocate. ``spawned_ns`` is the parent's monotonic clock just before
     it spawned the worker, which on one machine is the worker's clock too. ``epochs`` and ``target`` go before those of
     the cell's recipe; ``checkpoint`` is the file that such a training goes on from. ``programs`` is the run's folder
-    for programs compiled for evidence; what is timed is compiled anew in every launch. ``profile`` asks for a profile
+    for programs compiled for evidence; what is timed is compiled anew in every launch, unless the cell asks for a
+    ``cache``, which is the folder of its compile cache. ``profile`` asks for a profile
     after the windows, with the allocator's timeline and with the compiler's output if asked; its files begin with
     ``traces``. ``workload_folder`` is where a workload from outside of the repository is, as the user named it.
     On a ``trusted_network`` a server that obeys whoever connects may be started. ``full_evidence`` asks for all
@@ -36,6 +37,7 @@ class Job:
     target: float | None = None
     checkpoint: str = ""
     programs: str = ""
+    cache: str = ""
     profile: bool = False
     profile_memory: bool = False
     profile_code: bool = False

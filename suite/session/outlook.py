@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from framework_training_suite import CommandError
 from suite.catalog.phases import TRAIN
 from suite.monitor.background import Background, watch
 from suite.plan.cell import AUTO, Cell
@@ -33,7 +34,15 @@ class TooSlowError(RuntimeError):
     def __init__(self, blocks: int, needed_s: float, busy: Background | None = None) -> None:
         beside = f", and beside this load fewer tell little ({busy})" if busy else ""
         super().__init__(f"{blocks} blocks take about {duration(needed_s)} here{beside}")
-        self.budget = f"{math.ceil(needed_s / 60)}min"  # that would do
+        self.budget = minutes(needed_s)  # that would do
+
+
+class BudgetError(CommandError, RuntimeError):
+    """A budget that was asked for and does not hold one block of launches."""
+
+
+def minutes(seconds: float) -> str:
+    return f"{math.ceil(seconds / 60)}min"
 
 
 @dataclass
@@ -45,6 +54,7 @@ class Outlook:
     side_by_side: int = 1
     whole_blocks: int = WHOLE_BLOCKS  # in which launches have all phases
     _background: Background | None = None  # the load while the run warmed up
+    _costs: Costs | None = None  # what warming up has shown
 
     @property
     def plan(self) -> Plan:
@@ -58,7 +68,7 @@ class Outlook:
 
     def learn(self, costs: Costs, cells: Sequence[Cell]) -> None:
         """Take what warming up has shown as launches of these cells, and the load meanwhile."""
-        self._background = costs.background
+        self._background, self._costs = costs.background, costs
         for cell in dict.fromkeys(cells):
             for lean in (False, True):
                 cost_s = costs.launch_s(cell, self.plan, whole=not lean)
@@ -88,6 +98,30 @@ class Outlook:
             words = (": hours on a CPU" if hours else ": minutes each on a CPU") if self.eta.cpu else ""
             return f"{launches}; those with a recipe train to the end{words}"
         return f"{'the first block: ' if search else ''}{launches}, about {duration(self.estimate_s(remaining))}"
+
+    def refuse_overrun(self, cells: Sequence[Cell], budget_s: float, warming_s: float) -> None:
+        """Raise `BudgetError`, with what would fit, for a budget that does not hold the first block of these cells."""
+        block_s, left_s = self.estimate_s([(cell, 0) for cell in cells]), budget_s - warming_s
+        if block_s <= left_s:
+            return
+        fitting = math.floor(max(0.0, left_s) / block_s * len(cells))
+        ways = [f"--budget={minutes(block_s + warming_s)}"]
+        ways += [f"about {fitting} of the {len(cells)}"] if fitting else []
+        if window_s := self._fitting_window_s(cells, block_s, left_s):
+            ways.append(f"--min-window={window_s:.2g}s")
+        raise BudgetError(
+            f"a budget of {duration(budget_s)} does not hold one block: {count_launches(len(cells))} take about "
+            f"{duration(block_s)} here, after {duration(warming_s)} of warming up. What fits: {' or '.join(ways)}; "
+            "--launches=1 instead of --budget measures one block, however long it takes"
+        )
+
+    def _fitting_window_s(self, cells: Sequence[Cell], block_s: float, left_s: float) -> float:
+        """The window with which a block fits, on the safe side; 0 where none does, or nothing is known of one."""
+        shortest = replace(self.plan, min_window_s=0.0)
+        costs_s = [self._costs.launch_s(cell, shortest, whole=True) if self._costs else None for cell in cells]
+        least_s = sum(math.inf if cost_s is None else cost_s for cost_s in costs_s)
+        share = (left_s - least_s) / (block_s - least_s) if least_s < block_s else 0.0
+        return math.floor(100 * share * self.plan.min_window_s) / 100 if share > 0 else 0.0
 
     def choose(self, cells: Sequence[Cell], budget_s: float, warming_s: float, *, may_shrink: bool) -> str:
         """Choose the plan that fits the budget, less the seconds of warming up; returns it in words.

@@ -24,7 +24,7 @@ from suite.session.launches.launcher import Host, Launcher
 from suite.session.launches.machine import Machine
 from suite.session.launches.settings import Settings
 from suite.session.observers import Observers
-from suite.session.outlook import Costs, Due, Outlook, TooSlowError, warm_up
+from suite.session.outlook import BudgetError, Costs, Due, Outlook, TooSlowError, warm_up
 from suite.session.resume import open_journal, say_resumed
 from suite.session.stopping import Stopping, has_control, is_due_again, is_tested
 from suite.session.terminal import describe_launch, duration
@@ -79,8 +79,7 @@ class Run:
         self._launcher = self._make_launcher(host)
         self._dispatch: Dispatch | None = None
         self._stopping = Stopping(self.settings.budget_s, self.say) if self.settings.budget_s else None
-        if host.about.driver:
-            self.info.setdefault("driver", host.about.driver)
+        self.info |= {"driver": self.info.get("driver", host.about.driver)} if host.about.driver else {}
         if last:
             self.say(say_resumed(str(self.info["id"]), last.values(), self.settings))
             self.info["resumed"] = 1 + max(record.resumed for record in last.values())
@@ -209,7 +208,7 @@ class Run:
     def prepare(self, costs: Costs | None = None, *, may_shrink: bool = False) -> None:
         """Get all ready, warm up unless ``costs`` are known, and say how long the run takes.
 
-        Raises `TooSlowError` where no plan fits the budget, if the run ``may_shrink``.
+        Raises `TooSlowError` or `BudgetError` where no plan or block fits the budget, as the run ``may_shrink`` or not.
         """
         cells = [cell for cell, _ in self.planned]
         remaining, workloads = self._remaining(), sorted({cell.workload for cell in cells})
@@ -245,10 +244,12 @@ class Run:
             left_s = self._stopping.left_s(self._journalled.values())
             self._launcher.whole_blocks = self._outlook.find_whole_blocks(self._journalled.values())
             return f"until all is decided, for about {duration(left_s)} at most"
-        cells = list(dict.fromkeys(cell for cell, _ in remaining))
+        cells, budget_s = list(dict.fromkeys(cell for cell, _ in remaining)), self._stopping.budget_s
         try:
-            return self._outlook.choose(cells, self._stopping.budget_s, self._warming_s, may_shrink=may_shrink)
-        except TooSlowError:
+            if not may_shrink and (self.settings.typed.get("budget") or self.settings.commands):
+                self._outlook.refuse_overrun(cells, budget_s, self._warming_s)
+            return self._outlook.choose(cells, budget_s, self._warming_s, may_shrink=may_shrink)
+        except (BudgetError, TooSlowError):
             if self._warmed != 1:  # else perhaps from a cold disk: before it is too slow, it warms up again
                 raise
             self._warm_up(cells, None)

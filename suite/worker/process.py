@@ -1,8 +1,7 @@
 """The measured process: imports one framework, trains one cell, and reports over a private pipe.
 
-Started as ``python -m suite.worker.process FD JOB``; processes that a loader spawns import a ``__main__.py`` no second
-time. Every line on the pipe is a JSON object: ``part`` holds fields of the `Record` as soon as they are known,
-``progress`` is for people. What the framework prints goes to stdout and stderr, which the parent keeps as a log.
+Started as ``python -m suite.worker.process FD JOB``. Every line on the pipe is a JSON object: ``part`` holds fields of
+the `Record` as soon as they are known, ``progress`` is for people. What the framework prints is kept as a log.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from suite.worker.evidence.fingerprint import DIGESTED_BATCHES
 from suite.worker.evidence.subject import EvidenceContext
 from suite.worker.evidence.updates import FP16_STEPS
 from suite.worker.frameworks import UnsupportedError, import_framework
-from suite.worker.launch import description, group, pages
+from suite.worker.launch import compile_cache, description, group, pages
 from suite.worker.launch.applied import Ran, check_release, read_back
 from suite.worker.launch.description import check, classify
 from suite.worker.launch.phases import measure_late, measure_phases, shift_spans
@@ -214,10 +213,10 @@ class _Launch:
 
     def _first_step(self, training: Any, batch: Any, train: bool) -> None:
         self.send(progress="first step", begin="first_step")
+        kept = compile_cache.list_files(self.job.cache)
         start = time.perf_counter_ns()
         self.settings |= interfaces.describe_training(training)
-        compiled = training.compile(batch)
-        self.compile_s = _since(start) if compiled else None
+        self.compile_s = _since(start) if training.compile(batch) else None
         self.send(part={"compile_s": self.compile_s}, took="compile")
         if not train:
             return
@@ -226,6 +225,7 @@ class _Launch:
         if self.team:
             self.framework.reset_memory(self.device)  # of building a part of a model, and of cuDNN's trials
         self.send(part={"first_step_s": _since(start)}, took="first_step")
+        self.settings |= compile_cache.describe(self.job.cache, kept)
         check([loss], training, "the first step")
 
     def _check_precision(self, evidence: Evidence, *stepped: Any) -> None:
@@ -240,8 +240,9 @@ class _Launch:
             self.send(part={"settings": self.settings})
 
     def _read_back(self, subject: EvidenceContext, training: Any, batch: Any, loader: Any) -> None:
-        ran = Ran(subject, training, batch, loader, self.settings, self.started)
-        self.settings["applied"] = read_back(ran, self.cell)
+        self.settings["applied"] = read_back(
+            Ran(subject, training, batch, loader, self.settings, self.started), self.cell
+        )
 
     def _chill(self, loader: Any, name: str) -> None:
         """Drop the loader's files from the page cache where the cell asks for it. Raises `PagesError`."""

@@ -32,6 +32,7 @@ pytestmark = [needs_frameworks, pytest.mark.usefixtures("unoptimized"), pytest.m
 ELSEWHERE = {
     "devices": "tests/worker/test_devices_launch.py", "strategy": "tests/worker/test_devices_launch.py",
     "recipe": "tests/worker/test_evidence_last.py", "allocator": "tests/cuda", "release": "tests/releases",
+    "cache": "tests/worker/test_compile_cache.py",
     **dict.fromkeys(("tuning", "threads", "cores", "bind"), "tests/worker/test_read_back.py"),
 }  # fmt: skip
 

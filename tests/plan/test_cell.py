@@ -103,7 +103,8 @@ def test_what_is_no_cell_is_refused_in_one_line(data: Any) -> None:
 
 def test_an_unknown_field_is_named_beside_those_there_are() -> None:
     with pytest.raises(
-        CellError, match=r"unknown fields \['momentum'\]; it has .*batch, bind, checkpointing, compile, cores, devices"
+        CellError,
+        match=r"unknown fields \['momentum'\]; it has .*batch, bind, cache, checkpointing, compile, cores",
     ):
         Cell.from_json({"workload": "imdb_lstm", "framework": "jax", "momentum": 0.5})
 

@@ -10,6 +10,7 @@ from suite.analysis.rows.groups import group
 from suite.analysis.statistics.accuracy import compare_accuracies, trains_to_the_end
 from suite.plan.measuring import CONTROL
 from suite.record.record import Record
+from suite.record.saved import run_name
 from suite.report.tables.frame import table
 from suite.report.text.answer import WORD, WORDS_MOST, Answer, answer
 from suite.report.text.fastest import CARD
@@ -52,7 +53,7 @@ def test_the_answers_of_the_published_runs() -> None:
                 continue
             if by != "framework" and trains_to_the_end(group(launches)[0]):
                 continue
-            lines += [f"{path.stem} by {by}, on {found.machine}:"]
+            lines += [f"{run_name(path)} by {by}, on {found.machine}:"]
             lines += [f"  {line}" for line in found.lines]
             lines += [f"    {sentence}" for sentence in found.sentences]
             lines += [f"  [{card.title}, n = {card.launches}] {card.verdict}" for card in found.cards]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import namedtuple
@@ -19,25 +20,27 @@ from suite.plan.cell import AUTO, Cell
 from suite.plan.matrix import smoke
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, WARM_UP, WHOLE_BLOCKS, Plan
 from suite.record.record import Outcome, Record
+from suite.record.saved import run_name
 from suite.session.eta import LAUNCHES_LEAST, Eta, is_lean
 from suite.session.journal import read
-from suite.session.outlook import BUSY_BLOCKS, Cost, Costs, Outlook, TooSlowError, kind_of, warm_up
+from suite.session.outlook import BUSY_BLOCKS, BudgetError, Cost, Costs, Outlook, TooSlowError, kind_of, warm_up
 from suite.session.terminal import duration
 from tests import records
 from tests.published import RUNS
 from tests.session.test_stopping import ARGUMENTS
-from tests.sessions import Suite, records_of
+from tests.sessions import Suite, records_of, refused
 
 SMOKE = smoke()
 CELLS = list(SMOKE.cells)
+UNSIZED = [each for each in ARGUMENTS if not each.startswith("--size")]
 COMPUTES_S = 0.3
 COMPUTE = f"import time\nwhile time.process_time() < {COMPUTES_S}: pass"
 
 
-def outlook(start_s: float, step_s: float, busy_cores: float = 0.0) -> Outlook:
+def outlook(start_s: float, step_s: float, busy_cores: float = 0.0, plan: Plan = SMOKE.plan) -> Outlook:
     """Of a machine on which every launch starts, and every step takes, so long, and others use so many cores of two."""
     costs = Costs({kind_of(cell): Cost(cell, start_s, step_s) for cell in CELLS}, 0.0, Background(busy_cores, 2))
-    made = Outlook(Eta(SMOKE.plan, cpu=True), {})
+    made = Outlook(Eta(plan, cpu=True), {})
     made.learn(costs, CELLS)
     return made
 
@@ -121,8 +124,7 @@ def test_a_tested_run_warms_up_and_records_nothing_of_it(suite: Suite) -> None:
 
 
 def test_a_budget_that_is_too_small_takes_the_small_size_and_says_how_to_keep_the_full_one(suite: Suite) -> None:
-    arguments = [each for each in ARGUMENTS if not each.startswith("--size")]
-    done = suite("suite", *arguments, "--budget=5s")
+    done = suite("suite", *UNSIZED, "--budget=40s")
     assert {line.split()[2] for line in done.launched} == {"small"}, done.output
     assert "--size=full --budget=" in done.output
     (saved,) = done.saved.values()
@@ -131,12 +133,31 @@ def test_a_budget_that_is_too_small_takes_the_small_size_and_says_how_to_keep_th
     assert len(done.journals) == 1, "that of the run which launched nothing is gone"
 
 
-def test_a_size_that_was_asked_for_is_kept_and_the_run_says_what_it_takes(suite: Suite) -> None:
-    arguments = [each for each in ARGUMENTS if not each.startswith("--size")]
-    done = suite("suite", *arguments, "--size=full", "--budget=5s")
-    assert {line.split()[2] for line in done.launched} == {"full"}
-    assert "give --budget=" in done.output
-    assert done.output.count("warming up: ") == 1, "the size stays as it is, whatever a second time would say"
+def test_a_size_that_was_asked_for_is_kept_and_a_budget_without_room_for_a_block_is_refused(suite: Suite) -> None:
+    done = suite("suite", *UNSIZED, "--size=full", "--budget=2s")
+    refused(done, "does not hold one block")
+    assert not done.journals
+    assert done.output.count("warming up: ") == 2, "the first time from a cold disk"
+
+
+def test_what_a_refused_budget_is_told_to_change_fits() -> None:
+    slow, cells = outlook(8.0, 0.6), CELLS
+    slow.refuse_overrun(cells, 600.0, 60.0)
+    block_s = slow.estimate_s([(cell, 0) for cell in cells])
+    with pytest.raises(BudgetError) as error:
+        slow.refuse_overrun(cells, 60.0 + 0.9 * block_s, 60.0)
+    words = str(error.value)
+    (budget,) = re.findall(r"--budget=(\d+)min", words)
+    slow.refuse_overrun(cells, 60.0 * int(budget), 60.0)
+    (fewer,) = map(int, re.findall(r"about (\d+) of the", words))
+    assert 0 < fewer < len(cells)
+    (window_s,) = map(float, re.findall(r"--min-window=([\d.]+)s", words))
+    shorter = outlook(8.0, 0.6, plan=replace(SMOKE.plan, min_window_s=window_s))
+    shorter.refuse_overrun(cells, 60.0 + 0.9 * block_s, 60.0)
+    with pytest.raises(BudgetError, match="does not hold") as error:
+        slow.refuse_overrun(cells, 30.0, 60.0)
+    assert "of the" not in str(error.value)
+    assert "--min-window" not in str(error.value)
 
 
 #: How far an estimate may be off.
@@ -188,7 +209,7 @@ def test_from_the_third_launch_on_the_time_left_of_a_committed_run_is_right_with
             assert eta.known == (done >= LAUNCHES_LEAST)
             if eta.known and done % max(1, len(launches) // 20) == 0:
                 ratio = eta.left_s(launches[done:]) / sum(took_s[done:])
-                most = WIDER.get(path.stem, FACTOR)
+                most = WIDER.get(run_name(path), FACTOR)
                 assert 1 / most <= ratio <= most, f"after launch {done}: {ratio:.2f} of what it took"
 
 

@@ -206,7 +206,6 @@ def excused(lines: list[Line], _: dict[str, Any]) -> None:
 
 #: The run that is forged, what is done, the rules of which one must answer, and how.
 FURTHER: dict[str, tuple[str, Forge, str, str]] = {
-    # Point 3: numbers that are shown, of a launch that is timed.
     "compiling in no time": (TIMED, times("compile_s", 1e-3, compiled), "ledger", FAILED),
     "compiling in half of the time": (TIMED, times("compile_s", 0.5, compiled), "ledger", FAILED),
     "the same with an excuse": (TIMED, excused, "ledger", FAILED),

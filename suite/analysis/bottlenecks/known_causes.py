@@ -106,7 +106,7 @@ KNOWN = (
         "XLA's convolutions on a CPU",
         "XLA's convolutions are slow on a CPU, in all three passes; its switches for other libraries changed nothing",
         ("convolution forward", "convolution input gradient", "convolution weight gradient"),
-        f"{CPU_RESULTS}, why JAX's CNN is slow on this CPU",
+        f"{CPU_RESULTS}, what the profiles say",
         lambda slow, fast: _xla(slow) and not _xla(fast) and not slow.on_gpu,
     ),
     Known(
@@ -114,7 +114,7 @@ KNOWN = (
         "numbers too small for full precision are kept here and flushed to zero on the other side; a CPU computes "
         "several times more slowly with them",
         ("recurrent kernel", "matrix product", "element-wise", "optimizer"),
-        f"{CPU_RESULTS}, denormal numbers in the LSTM",
+        f"{CPU_RESULTS}, allocator and denormal settings",
         lambda slow, fast: not slow.on_gpu and _denormals(slow) == {"kept"} and "kept" not in _denormals(fast),
     ),
     Known(
@@ -159,7 +159,7 @@ KNOWN = (
         "the code that torch.compile generates for pooling and for dropout's random numbers takes longer than "
         "PyTorch's own kernels",
         ("reduction and pooling", "random numbers and dropout"),
-        f"{CPU_RESULTS}, three more runs",
+        f"{CPU_RESULTS}, compile modes",
         lambda slow, _: not slow.on_gpu and slow.row.cell.compile in ("compile", "max") and not _xla(slow),
     ),
 )  # fmt: skip

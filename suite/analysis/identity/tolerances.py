@@ -36,7 +36,7 @@ STILL = 1e-6
 # Planted in float32: momentum .45 for .5 moves early updates by 4e-2, 1 % more learning rate by 1e-2, TF32 by 9e-3.
 EXACT = Bounds(*5 * (1e-9,))
 # TF32 and float16 need a GPU, and have bounds from bf16's until they are measured there. Inputs of 11 bits where bf16
-# has 8 err by an eighth; a quarter leaves some slack, and holds what `tests/studies/rounding.py` found on a CPU.
+# has 8 err by an eighth; a quarter leaves some slack, and holds what `tests/studies/rounding.py` (in git) found.
 SHARE_OF_BF16 = 1 / 4
 
 NUMBERS = ("first_loss", "early_losses", "losses", "early_updates", "updates")

@@ -8,7 +8,7 @@ from suite.catalog.frameworks import FRAMEWORKS, MEMORY_FRACTION
 from suite.catalog.versions import version_key
 from suite.plan.cell import Cell
 
-__all__ = ("MEMORY_FRACTION", "VARIABLES", "interpreter_variable", "too_old", "variables_of")
+__all__ = ("MEMORY_FRACTION", "VARIABLES", "cache_variables", "interpreter_variable", "too_old", "variables_of")
 
 #: Environment variables that must be set before the framework is imported.
 VARIABLES: dict[str, Mapping[str, str]] = {name: each.variables for name, each in FRAMEWORKS.items()}
@@ -20,6 +20,13 @@ def variables_of(cell: Cell) -> dict[str, str]:
     backend = {"KERAS_BACKEND": framework.keras_backend} if cell.interface.startswith("keras") else {}
     threads = dict.fromkeys(framework.thread_variables, str(cell.threads)) if cell.threads else {}
     return {**framework.variables, **backend, **threads}
+
+
+def cache_variables(cell: Cell, folder: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that keep the framework's compiled programs in a folder; flags are added to those that are set."""
+    own = {name: value.format(folder) for name, value in FRAMEWORKS[cell.framework].cache_variables.items() if folder}
+    flags = {name: f"{environment[name]} {own[name]}" for name in own if name in environment and name.endswith("FLAGS")}
+    return own | flags
 
 
 def interpreter_variable(framework: str, release: str = "") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.catalog.frameworks import NOT_MEASURED
+from suite.catalog.frameworks import FRAMEWORKS, NOT_MEASURED
 from suite.plan.cell import INTERFACES, STRATEGIES_OF, WORKLOADS, Cell
 from workloads.spec import read_declaration
 
@@ -64,6 +64,16 @@ def why_not_saved(cell: Cell) -> str:
         return f"checkpoints are measured with the interface {INTERFACES[0]}; leave checkpoint out of --phases"
     if cell.devices > 1 and (cell.framework, cell.strategy) != ("pytorch", "ddp"):
         return "checkpoints of several devices are measured in PyTorch with ddp; leave checkpoint out of --phases"
+    return ""
+
+
+def why_not_cached(cell: Cell) -> str:
+    """Why a cell cannot start with the compile cache that it asks for; empty where it can, or asks for none."""
+    own = FRAMEWORKS[cell.framework]
+    if cell.cache and cell.compile not in own.cached:
+        return f"{own.title} keeps no program of its mode {cell.compile}; use --compile {own.cached[0]}"
+    if cell.cache and (cell.interface != INTERFACES[0] or cell.devices > 1 or cell.recipe):
+        return f"--cache is a setting of one device, of the interface {INTERFACES[0]} and of steps that are timed"
     return ""
 
 

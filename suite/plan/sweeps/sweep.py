@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from suite.catalog.frameworks import FRAMEWORKS as DECLARED
 from suite.catalog.settings import SETTINGS, SWEPT
 from suite.catalog.suggest import unknown
 from suite.catalog.versions import INSTALLED, is_open
@@ -49,8 +50,10 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
     A workload or framework that the matrix has keeps its cells; one that it lacks gets those of the others. Of compile
     modes and of strategies each framework takes those that it has; one that has none of them keeps all, which end as
     unsupported. A kernel is set for the workloads that have it, the strategy for several devices only, a release for
-    its framework; unless frameworks are named, those of the releases are measured. Raises `MatrixError`.
+    its framework, a compile cache for the modes that it keeps programs of; unless modes are named, these are measured
+    beside the usual ones, and unless frameworks are, those of the releases. Raises `MatrixError`.
     """
+    axes = {"compile": ("", "compile"), **axes} if "cache" in axes else axes
     cells: Sequence[Cell] = base.cells
     released = _frameworks_of_releases(axes)
     chosen = {"workload": axes.get("workload"), "framework": axes.get("framework", released)}
@@ -68,6 +71,8 @@ def swept(base: Matrix, axes: Axes) -> Matrix:
     for axis in [axis for axis in AXES[2:] if axis in axes]:  # their order, and so the cells', seeds that of launches
         check_size(sum(len(_values_for(cell, axis, axes[axis])) for cell in cells))
         cells = [cell.but(**{axis: value}) for cell in cells for value in _values_for(cell, axis, axes[axis])]
+    if "cache" in axes and not any(cell.cache for cell in cells):
+        raise MatrixError("--cache keeps compiled programs, and no cell here compiles any: add --compile compile")
     return base.but(tuple(dict.fromkeys(cells)), name(base.name, axes))
 
 
@@ -143,6 +148,8 @@ def _values_for(cell: Cell, axis: str, values: Sequence[Any]) -> Sequence[Any]:
     if axis == "strategy":
         taken = [name for name in values if not name or name in STRATEGIES_OF[cell.framework]] or values
         return taken if cell.devices > 1 else ("",)
+    if axis == "cache" and cell.compile not in DECLARED[cell.framework].cached:
+        return ("",)
     return values
 
 

@@ -212,7 +212,7 @@ def courses(table: Table) -> list[list[CompileCost]]:
     """Returns the sets of rows that differ only in the compile mode, the usual mode first."""
 
     def usual(cell: Cell) -> Cell:
-        return cell.but(compile=USUAL_COMPILE[cell.framework])
+        return cell.but(compile=USUAL_COMPILE[cell.framework], cache="")
 
     modes = []
     for each in _alike(table, usual):

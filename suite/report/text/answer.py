@@ -23,7 +23,7 @@ from suite.analysis.statistics.sequential import launches_needed
 from suite.report.format.names import count, counts, framework, name_value, workload
 from suite.report.format.text import capital, spread
 from suite.report.tables.frame import Table
-from suite.report.text import changes, fastest, served
+from suite.report.text import changes, fastest, served, started
 
 #: The most words of the lines that are shown before a reader asks for more; figures are not counted.
 WORDS_MOST = 60
@@ -126,10 +126,15 @@ def _timed(table: Table, measured: Set[str]) -> _Told:
         lines, sentences = [f"{where}: {verdict}"], [f"{where}: {verdict}"]
     elif _is_of_frameworks(table):
         lines, sentences = _say_fastest(each.contests, where)
-        lines = [*served.saves(table, where), *(served.lines(table, where) or lines)]
+        own = [*served.saves(table, where), *started.lines(table, where)]
+        lines = [*own, *(served.lines(table, where) or lines)]
         absent, verdict = _say_absent(group, measured), fastest.card(each.contests, fastest.CARD - len(note))
         lines[-1], sentences[-1] = lines[-1] + absent, sentences[-1] + absent
-        further = [*changes.devices(where, table.scalings), *served.sentences(table, where)]
+        further = [
+            *changes.devices(where, table.scalings),
+            *started.lines(table, where),
+            *served.sentences(table, where),
+        ]
     elif group.by == "devices" and (sentences := changes.devices(where, table.scalings)):
         lines, verdict = [*sentences], changes.devices_card(table.scalings)
     else:

@@ -1,6 +1,6 @@
 """How the trained models of a table answer requests, and what saving them costs: the lines of an answer.
 
-``Small GPT, inference against PyTorch: TensorFlow 0.43x, JAX 0.66x``
+``Small GPT, inference throughput against PyTorch: TensorFlow 0.43x, JAX 0.66x``
 ``Small GPT, a checkpoint costs 1 % at one every: PyTorch 21 s, PyTorch asynchronously at most 9 s``
 """
 
@@ -19,7 +19,7 @@ from suite.report.tables.frame import Table
 from suite.report.text.fastest import CARD, DECIDED, bounded, decided, label, span, state
 
 #: What a ratio is of.
-OF = dict(zip(COMPARED, ("inference", "requests"), strict=True))
+OF = dict(zip(COMPARED, ("inference throughput", "requests"), strict=True))
 FIRST = next(iter(COMPARED))
 
 #: The ratios of one setting, each after its framework, and the setting in words.
@@ -32,8 +32,8 @@ def lines(table: Table, where: str) -> list[str]:
 
 
 def sentences(table: Table, where: str) -> list[str]:
-    """Returns a sentence for each setting, of throughput and of requests, with all ratios, and one of checkpoints."""
-    return saves(table, where) + [
+    """Returns a sentence for each setting, of throughput and of requests, with all ratios."""
+    return [
         f"{label(place, [ratio for _, ratio in ratios], 'launch')}: "
         + ", ".join(f"{name} {bounded(ratio, note=state(ratio) * bool(ratio.verdict))}" for name, ratio in ratios)
         for name_of in COMPARED

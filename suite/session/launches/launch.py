@@ -32,8 +32,8 @@ from suite.catalog.frameworks import FRAMEWORKS
 from suite.monitor.sampler import Monitor
 from suite.plan.cell import WORKLOADS, Cell
 from suite.plan.settings import allocators
-from suite.plan.settings.frameworks import interpreter_variable, too_old, variables_of
-from suite.plan.settings.strategies import why_not_saved, why_not_served
+from suite.plan.settings.frameworks import cache_variables, interpreter_variable, too_old, variables_of
+from suite.plan.settings.strategies import why_not_cached, why_not_saved, why_not_served
 from suite.plan.settings.tunings import host_memory
 from suite.record.job import HostRanks, Job
 from suite.record.parts.environment import machine, redact, select_variables
@@ -109,7 +109,7 @@ def launch(
     """
     serves, saves = ((asked and not job.cell.recipe) for asked in (job.plan.serves, job.plan.saves))
     lacking = (serves and why_not_served(job.cell)) or (saves and why_not_saved(job.cell)) or ""
-    lacking = lacking or (saves and part and "checkpoints are measured on one host") or ""
+    lacking = lacking or (saves and part and "checkpoints are measured on one host") or why_not_cached(job.cell)
     if reason := too_old(job.cell.framework, job.cell.release) or lacking:
         return _unsupported_record(job, reason)
     if reason := ranks.impossible(job.cell, job.device, part):
@@ -173,6 +173,7 @@ def variables(job: Job, scratch: str) -> dict[str, str]:
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     environment = allocators.variables(job.cell, environment | variables_of(job.cell))
     environment |= {"TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor", "TRITON_CACHE_DIR": f"{scratch}/triton"}
+    environment |= cache_variables(job.cell, job.cache, environment)
     if len(scratch) <= SHORT_PLACE:
         environment["TMPDIR"] = scratch
     if job.device == "cpu":
@@ -230,6 +231,7 @@ def _spawn(
     python = interpreter(job.cell.framework, job.cell.release, job.device)
     environments = ranks.environments(job.cell, job.device, part)
     spawned_ns, tag = time.perf_counter_ns(), cleanup.new_tag()
+    job = replace(job, cache=job.cache or f"{scratch}/cache" * bool(job.cell.cache))
     text = replace(job, spawned_ns=spawned_ns).dumps()
     workers, pipes = [], []
     with contextlib.ExitStack() as opened:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -71,6 +72,7 @@ class Machine:
     _data: dict[str, Path] = field(default_factory=dict)
     _stored: set[tuple[str, str, str]] = field(default_factory=set)
     _programs: str = ""  # a folder for what launches compile for their evidence
+    _caches: dict[Cell, str] = field(default_factory=dict)  # the folders of compile caches that are filled
 
     def __post_init__(self) -> None:
         self._driver: dict[str, str] = {}
@@ -145,6 +147,10 @@ class Machine:
         self.store(job.cell)
         job = replace(job, data=str(self.folder(job.cell.workload)), programs=self._programs)
         devices = part.count if part else job.cell.devices
+        if job.cell.cache == "warm":
+            job, failed = self._warm(job, log, deadline_s, callbacks)
+            if failed:
+                return failed
 
         def watch(pids: int | Sequence[int], spawned_s: float) -> Monitor:
             monitor = Monitor(pids, spawned_s, self._gpus, self._idle, self._missing, devices=devices)
@@ -158,6 +164,26 @@ class Machine:
             linked = tuple(links(self._gpus[:devices]))
             record = replace(record, ranks=replace(record.ranks, links=linked))
         return record
+
+    def _warm(
+        self, job: Job, log: Path, deadline_s: float, callbacks: LaunchCallbacks
+    ) -> tuple[Job, Record | None]:  # fmt: skip
+        """The job with a compile cache that a launch of its cell has filled, and that launch's record if it failed.
+
+        It is not recorded, and has as few steps as a launch can have.
+        """
+        folder = self._caches.get(job.cell) or f"{self._programs}/cache{len(self._caches)}"
+        if job.cell not in self._caches:
+            filling = replace(
+                job, cell=job.cell.but(cache="cold"), cache=folder, plan=batch_finder.PLAN, full_evidence=False,
+                profile=False,
+            )  # fmt: skip
+            record = launch(filling, log, deadline_s, callbacks.progress, tick=callbacks.tick)
+            if not record.outcome.ok:
+                shutil.rmtree(folder, ignore_errors=True)
+                return job, replace(record, cell=job.cell)
+            self._caches[job.cell] = folder
+        return replace(job, cache=folder), None
 
 
 def _hardware(gpus: Sequence[str]) -> str:

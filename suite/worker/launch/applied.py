@@ -33,7 +33,7 @@ from suite.plan.settings.tunings import ARENAS, KEPT_MEMORY, flushes, host_memor
 from suite.record.parts.environment import own_cores, select_variables
 from suite.record.variables import CORES
 from suite.worker import interfaces
-from suite.worker.launch import pages
+from suite.worker.launch import compile_cache, pages
 from suite.worker.launch.probe import BANDS
 from suite.worker.loaders import tuned_workers
 
@@ -94,6 +94,7 @@ def read_back(ran: Ran, cell: Cell) -> dict[str, Any]:
         "release": _release(cell.framework),
         "format": ran.loader.settings.get("format", "memmap"),
         "pages": pages.read(cell, ran.loader),
+        "cache": compile_cache.read(ran.settings),
         **(ran.training.group_settings() if hasattr(ran.training, "group_settings") else {}),
         **subject.tools.applied(ran.training, ran.batch),
     }

@@ -177,7 +177,8 @@ def _modes(modes: Sequence[CompileCost], title: str) -> Panel:
     traces = []
     for mode in modes:
         after = {None: "never pays off", 0.0: "pays off at once"}.get(mode.pays_after)
-        words = f"{mode.row.cell.compile}: {after or f'pays off after {figure(mode.pays_after)} steps'}"
+        name = " ".join(filter(None, [mode.row.cell.compile, mode.row.cell.cache]))
+        words = f"{name}: {after or f'pays off after {figure(mode.pays_after)} steps'}"
         words = f"{mode.row.cell.compile} (usual)" if mode is modes[0] else words
         look = {"linestyle": DASHES.get(mode.row.cell.compile, "-"), "marker": ""}
         times = mode.first_s, mode.at(end)

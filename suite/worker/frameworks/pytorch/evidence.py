@@ -203,10 +203,11 @@ def applied(training: Any, batch: Any) -> dict[str, Any]:
 def read_process(training: Any) -> dict[str, Any]:
     """What Inductor and this process show of the settings, whatever drives the training.
 
-    Compiled is what Inductor made code of.
+    Compiled is what Inductor made code of, or took from its cache.
     """
     metrics = sys.modules.get("torch._inductor.metrics")
-    is_compiled = metrics and metrics.generated_kernel_count + counters["inductor"]["extern_calls"]
+    cached = counters["inductor"]["fxgraph_cache_hit"] + counters["aot_autograd"]["autograd_cache_hit"]
+    is_compiled = metrics and metrics.generated_kernel_count + counters["inductor"]["extern_calls"] + cached
     program = getattr(training.model, "_compiled_call_impl", None) or getattr(training, "loss", None)
     configured = getattr(program, "get_compiler_config", None)
     options = configured() if configured else None
