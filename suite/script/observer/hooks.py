@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from itertools import count
 from types import FrameType
 from typing import Any
@@ -32,11 +33,14 @@ class Sampler:
 
     def __init__(self) -> None:
         self.times, self.lines = Counter[str](), Counter[str]()
+        self._thread = self._native = 0
+        self._wait = -1  # the kernel's file of what the thread waits for
 
     def start(self) -> Sampler:
         """Begin to look at the thread that calls this."""
-        at, native = threading.get_ident(), threading.get_native_id()
-        threading.Thread(target=self._look, args=(at, native), daemon=True).start()
+        self._thread, self._native = threading.get_ident(), threading.get_native_id()
+        self._wait = _open(f"/proc/self/task/{self._native}/wchan")
+        threading.Thread(target=self._look, daemon=True).start()
         return self
 
     def take(self) -> dict[str, Any]:
@@ -45,41 +49,41 @@ class Sampler:
         self.times, self.lines = Counter[str](), Counter[str]()
         return {**times, "lines": dict(Counter(dict(lines)).most_common(5))}  # a copy: the thread goes on
 
-    def _look(self, thread: int, native: int) -> None:
-        last_s = time.perf_counter()
+    def _look(self) -> None:
+        core = _open(f"/proc/self/task/{threading.get_native_id()}/schedstat")
+        last_s, core_s = time.perf_counter(), _waited_for_core_s(core)
         for number in count():
-            sleep_s = LOOK_S * (0.5 + number * GOLDEN % 1)
-            begin_s, core_s = time.perf_counter(), _waited_for_core_s()
+            sleep_s, begin_s, before_s = LOOK_S * (0.5 + number * GOLDEN % 1), time.perf_counter(), core_s
             time.sleep(sleep_s)
-            late_s = time.perf_counter() - begin_s - sleep_s - (_waited_for_core_s() - core_s)
+            now_s, core_s = time.perf_counter(), _waited_for_core_s(core)
+            is_late = now_s - begin_s - sleep_s - (core_s - before_s) > HELD_S
             frames = sys._current_frames()
-            if not (frame := frames.pop(thread, None)):
+            if not (frame := frames.pop(self._thread, None)):
                 return
-            now_s, is_held = time.perf_counter(), late_s > HELD_S and _is_alone(frames)
-            self._count(frame, now_s - last_s, native, is_held)
+            self._count(frame, now_s - last_s, is_late and _is_alone(frames))
             del frame, frames  # which hold a reader's tensors
             last_s = now_s
 
-    def _count(self, frame: FrameType, seconds: float, native: int, is_held: bool) -> None:
+    def _count(self, frame: FrameType, seconds: float, is_held: bool) -> None:
         """Add the seconds since the last look to where the thread is: held up, it was there all the time."""
         self.times["looked"] += seconds
         device, line = _device(), own_line(frame)
         is_queued = device != "cpu" or ("jax" in sys.modules and "torch" not in sys.modules)
         if is_loading(frame):
-            if device == "cpu" and not (is_queued and _runs(native)):  # else what is queued goes on meanwhile
+            if device == "cpu" and not (is_queued and _runs(self._native)):  # else what is queued goes on meanwhile
                 self.times["loads"] += seconds
         elif line and (is_held or not _may_compute(frame)):
             self.lines[line] += seconds
-        elif device == "cpu" and _waits(native, is_queued):
-            self.lines[line] += seconds if line else 0.0
-            self.times["idle"] += 0.0 if line else seconds
+        elif device == "cpu" and _waits(self._wait, is_queued):
+            where, name = (self.lines, line) if line else (self.times, "idle")
+            where[name] += seconds
 
 
 def own_line(frame: FrameType | None) -> str:
     """The line of the reader's own that runs, as file:line; empty inside of a framework."""
     while frame:
         file = frame.f_code.co_filename
-        if file in OURS or any(f"-packages/{name}/" in file for name in VERSIONS if name != "numpy"):
+        if _is_foreign(file):
             return ""
         if _is_own(file):
             return f"{file.rpartition('/')[2]}:{frame.f_lineno}"
@@ -94,6 +98,12 @@ def is_loading(frame: FrameType | None) -> bool:
     return bool(frame) and frame.f_code is serve.__code__
 
 
+@cache
+def _is_foreign(file: str) -> bool:
+    return file in OURS or any(f"-packages/{name}/" in file for name in VERSIONS if name != "numpy")
+
+
+@cache
 def _is_own(file: str) -> bool:
     return "/lib/python" not in file and not file.startswith("<")
 
@@ -110,9 +120,9 @@ def _is_alone(others: Mapping[int, FrameType]) -> bool:
     return all(at == own or each.f_code.co_filename.endswith(WAITING) for at, each in others.items())
 
 
-def _waits(thread: int, is_queued: bool) -> bool:
-    """Whether a thread waits for something else than what this process computes."""
-    place = _read(f"/proc/self/task/{thread}/wchan")
+def _waits(wait: int, is_queued: bool) -> bool:
+    """Whether a thread waits for something else than what this process computes; by where it does in the kernel."""
+    place = _read(wait)
     if place in ("", "0"):
         return False
     if not (is_queued or place.startswith("futex")):  # it sleeps, or waits for a file, a socket, or a child
@@ -125,19 +135,35 @@ def _waits(thread: int, is_queued: bool) -> bool:
 def _runs(except_for: int = 0) -> bool:
     """Whether a thread of this process runs or waits for a core, but for this one and another."""
     own = {str(threading.get_native_id()), str(except_for)}
-    stats = (_read(f"/proc/self/task/{each}/stat") for each in os.listdir("/proc/self/task") if each not in own)  # noqa: PTH208
-    return any(stat.rpartition(")")[2].split()[:1] == ["R"] for stat in stats)
+    return any(_state(each) == "R" for each in os.listdir("/proc/self/task") if each not in own)  # noqa: PTH208
 
 
-def _waited_for_core_s() -> float:
+def _state(thread: str) -> str:
+    file = _open(f"/proc/self/task/{thread}/stat")
+    try:
+        return _read(file).rpartition(")")[2][1:2]
+    finally:
+        if file >= 0:
+            os.close(file)
+
+
+def _waited_for_core_s(core: int) -> float:
     """Seconds in which this thread waited for a core; infinite where Linux does not say it."""
-    numbers = _read("/proc/thread-self/schedstat").split()
-    return int(numbers[1]) / 1e9 if numbers else float("inf")
+    with suppress(LookupError, ValueError):
+        return int(_read(core).split()[1]) / 1e9
+    return float("inf")
 
 
-def _read(path: str) -> str:
-    with suppress(OSError), open(path, "rb", buffering=0) as file:  # noqa: PTH123
-        return file.read().decode(errors="replace")
+def _open(path: str) -> int:
+    with suppress(OSError):
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    return -1
+
+
+def _read(file: int) -> str:
+    """What a file of the kernel's says by now; empty where it says nothing."""
+    with suppress(OSError):
+        return os.pread(file, 1 << 12, 0).decode(errors="replace")
     return ""
 
 
