@@ -199,6 +199,8 @@ class Observer:
 
     def _start_window(self) -> None:
         self.steps, self.samples, self.backward_s = 0, 0, 0.0
+        if self.sampler:
+            self.sampler.take()  # what was seen of a pause
         self._begin_s = self._last_s = time.perf_counter()
 
     def _end_window(self) -> None:

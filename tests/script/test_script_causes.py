@@ -57,6 +57,7 @@ def test_loading_is_decided_by_looks_where_steps_without_it_do_not_decide(
     undecided, decided = Estimate(0.5, 0.0, 0.7, 3), Estimate(0.2, 0.1, 0.3, 3)
     assert find_loading(row, undecided) == pytest.approx(share)
     assert find_loading(row, decided) == 0.2
+    assert find_loading(row, Estimate(0.0, -0.1, 0.02, 3)) == 0.0
     assert any("num_workers" in words for words in advise(row, "undecided", undecided)) == bool(share)
 
 

@@ -70,6 +70,8 @@ def find_loading(row: Row, loading: Estimate | None) -> float:
     """
     if loading and (loading.low or 0.0) > LOADING_LEAST:
         return loading.value or 0.0
+    if loading and loading.high is not None and loading.high <= LOADING_LEAST:
+        return 0.0
     return _share([each.loads for each in _seen(row)])
 
 

@@ -25,7 +25,7 @@ GOLDEN = 0.618
 HELD_S = 0.002
 OURS = (__file__, serve.__code__.co_filename)
 #: Where other threads of Python are that hold no interpreter.
-WAITING = ("/threading.py", "/queue.py", "/selectors.py", "/connection.py")
+WAITING = ("/threading.py", "/thread.py", "/queue.py", "/selectors.py", "/connection.py")
 
 
 class Sampler:
@@ -109,9 +109,9 @@ def _is_own(file: str) -> bool:
 
 
 def _may_compute(frame: FrameType) -> bool:
-    """Whether a line of the reader's own is in a call of what is no Python, which may be a framework's operation."""
+    """Whether it calls what is no Python, which may be an operation of a framework unless Python's own library does."""
     between = opcode.opname[frame.f_code.co_code[frame.f_lasti]].startswith(("JUMP", "RESUME", "FOR"))
-    return _is_own(frame.f_code.co_filename) and not between
+    return not between and (_is_own(frame.f_code.co_filename) or "-packages/" in frame.f_code.co_filename)
 
 
 def _is_alone(others: Mapping[int, FrameType]) -> bool:
