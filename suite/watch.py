@@ -234,7 +234,7 @@ class Observer:
     def _say(self, **message: Any) -> None:
         if self._pipe:
             try:
-                self._pipe.send(json.dumps(message).encode() + b"\n")
+                self._pipe.send(json.dumps(message).encode())
             except BlockingIOError:  # who listens has no time, as one that is stopped: the script does not wait for it
                 self.dropped += 1
             except OSError:  # nobody listens any more

@@ -149,7 +149,7 @@ class Ears:
     log: Path
     watching: Watching
     tick: Callable[[], None]
-    _rests: dict[int, bytes] = field(default_factory=dict)
+    _rest: bytes = b""  # of a line that has no end yet
     _ranks: dict[int, int] = field(default_factory=dict)  # by socket
     _main: int = -1  # the socket of the process whose steps count: the first one of rank 0
     _matched: tuple[int, float] | None = None  # the step that a line named last, and when
@@ -185,24 +185,26 @@ class Ears:
             received = os.read(key.fd, 1 << 16)
         except ConnectionError:
             return False
-        if key.data == "line":
-            self.output.write(received)
-            self.output.flush()
-            if os.fstat(self.output.fileno()).st_size > logs.MOST_BYTES:
-                logs.cut(self.log)
-            if self.watching.echo:
-                lines_of = received.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-                self.watching.echo.write("\n".join(map(make_printable, lines_of)))
-        *lines, rest = (self._rests.get(key.fd, b"") + received).split(b"\n")
-        self._rests[key.fd] = rest[-LINE_MOST:]
-        for line in lines:
-            if key.data == "line":
-                text = line.decode(errors="replace")
-                self._match(text)
-                self._take_loss(text)
-            else:
-                self._take(key.fileobj, line)
+        if key.data == "told":  # one message
+            self._take(key.fileobj, received)
+        else:
+            self._keep(received)
         return bool(received)
+
+    def _keep(self, printed: bytes) -> None:
+        """Keep what the script has printed, show it if it is asked for, and read its lines."""
+        self.output.write(printed)
+        self.output.flush()
+        if os.fstat(self.output.fileno()).st_size > logs.MOST_BYTES:
+            logs.cut(self.log)
+        if self.watching.echo:
+            lines_of = printed.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+            self.watching.echo.write("\n".join(map(make_printable, lines_of)))
+        *lines, rest = (self._rest + printed).split(b"\n")
+        self._rest = rest[-LINE_MOST:]
+        for line in lines:
+            self._match(line.decode(errors="replace"))
+            self._take_loss(line.decode(errors="replace"))
 
     def _take(self, pipe: Any, line: bytes) -> None:
         with contextlib.suppress(ValueError, TypeError, LookupError, ArithmeticError, RecursionError, OSError):
