@@ -226,7 +226,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path, monkeypatch: pytes
         raise PermissionError(13, "Permission denied")
 
     path = records.save(tmp_path / "a.json", [records.record()])
-    monkeypatch.setattr("suite.analysis.records.load.regular", refuse)  # since root may read everything
+    monkeypatch.setattr("suite.record.saved.regular", refuse)  # since root may read everything
     with pytest.raises(LoadError, match=r"a\.json: Permission denied"):
         load([path])
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.analysis.rows.conditions import facts
 from suite.catalog.settings import SETTINGS
 from suite.plan.cell import Cell
 from suite.plan.matrix import MatrixError, smoke
@@ -60,6 +61,16 @@ def test_flags_of_the_user_stay() -> None:
     made = cache_variables(cell, "/kept", {"TF_XLA_FLAGS": "--mine=1"})
     assert made["TF_XLA_FLAGS"].split() == ["--mine=1", "--tf_xla_persistent_cache_directory=/kept"]
     assert cache_variables(cell, "", {}) == {}
+
+
+def test_the_folder_of_a_cache_is_no_other_condition() -> None:
+    cell = {"compile": "compile", "cache": "warm"}
+    flag = "--tf_xla_persistent_cache_directory=.../cache1"
+    for given, left in ((flag, None), (f"--mine=1 {flag}", "--mine=1")):
+        made = records.record("tensorflow", environment={"variables": {"TF_XLA_FLAGS": given}}, **cell)
+        assert facts(made).get("$TF_XLA_FLAGS") == left
+    plain = records.record("tensorflow", environment={"variables": {"TF_XLA_FLAGS": flag}}, compile="compile")
+    assert facts(plain)["$TF_XLA_FLAGS"] == flag, "a cache that the user has chosen"
 
 
 def test_the_answer_says_how_much_sooner_a_warm_start_ends_and_when_compiling_pays() -> None:

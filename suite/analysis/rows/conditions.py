@@ -57,6 +57,7 @@ def facts(record: Record) -> Facts:
     foreign = set() if record.cell.framework == "tensorflow" else _OF_TENSORFLOW
     own = _OWN | _IDLE | list_variables(record.cell) | foreign
     variables = {name: value for name, value in _mapping(environment.get("variables")).items() if name not in own}
+    variables = _without_cache(record, variables)
     values |= {f"${name}": value for name, value in variables.items()}
     values |= {words: record.settings.get(name) for name, words in _SETTINGS.items()}
     if files := record.workload.get("files"):
@@ -65,6 +66,17 @@ def facts(record: Record) -> Facts:
         values["CUDA graphs"] = "on" if graphs else "off"
     values |= _threads(record)
     return {clean(name, 60): clean(value, 80) for name, value in values.items() if value is not None}
+
+
+def _without_cache(record: Record, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables without the folder of the cell's compile cache, which changes no number."""
+    own = FRAMEWORKS[record.cell.framework].cache_variables if record.cell.cache else {}
+    flags = {name: text.partition("{")[0] for name, text in own.items() if name.endswith("FLAGS")}
+    others = {name: value for name, value in variables.items() if name not in own}
+    for name, flag in flags.items():
+        if left := [word for word in str(variables.get(name, "")).split() if not word.startswith(flag)]:
+            others[name] = " ".join(left)
+    return others
 
 
 def _threads(record: Record) -> dict[str, Any]:

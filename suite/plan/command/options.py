@@ -62,7 +62,7 @@ GROUPS = {
     "How much of the machine a launch gets": "threads cores bind memory-limit placement shard trusted-network",
     "When a training ends that goes on to its end, as with --matrix accuracy": "epochs target",
     "Where workloads, data and seeds come from": "workloads data data-dir format pages seed",
-    "How a launch is timed, checked and watched": "min-window max-time no-control profile-memory profile-code "
+    "How a launch is timed, checked and watched": "min-window max-time cache no-control profile-memory profile-code "
         "metrics-port metrics-host journals",
 }  # fmt: skip
 SHORT = 4
@@ -71,7 +71,7 @@ NAMES = (
     *(f"--{name}" for names in GROUPS.values() for name in names.split()),
     *("--benchmark-max-time", "--benchmark-precision", "--color", "--log-file", "--log-file-mode", "--no-header"),
     *("--noconftest", "--pyargs", "--report-chars", "--sw-reset", "--trace", "--version", "-o", "-v"),
-    *("--log-format", "--log-cli-format", "--log-date-format", "--log-file-format"),
+    *("--cache-clear", "--cache-show", "--log-format", "--log-cli-format", "--log-date-format", "--log-file-format"),
 )
 
 #: What the help shows of the options of pytest and pytest-benchmark.
