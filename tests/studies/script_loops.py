@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -122,6 +122,8 @@ PLANTS = {
     "child": ("child", "nothing", "your own code|it waits"),
 }
 AMOUNTS = (0.3, 1.0)
+#: What a run takes.
+NAMES = ("time", "CPU time")
 
 
 @dataclass(frozen=True)
@@ -190,21 +192,24 @@ def plants(number: int) -> int:
 
 
 def cost(number: int) -> int:
-    """The overhead of observing, in pairs of runs."""
-    for framework in FRAMEWORKS:
-        pairs = [[run(framework, observed) for observed in order] for order in ([False, True], [True, False]) * number]
-        ratios = []
-        for at, pair in enumerate(pairs[:number]):
-            plain, observed = pair if at % 2 == 0 else pair[::-1]
-            ratios.append([there / here for here, there in zip(plain, observed, strict=True)])
-        for name, each in zip(("time", "CPU time"), zip(*ratios, strict=True), strict=True):
-            if found := interval(each):
-                bounds = f"{100 * (found.low - 1):+.2f} to {100 * (found.high - 1):+.2f} %"
-                print(f"{framework}: {name} {100 * (found.value - 1):+.2f} %, {bounds}, n = {number}", flush=True)
+    """The overhead of observing, in pairs of runs, of which every other begins with the observed one."""
+    ratios: dict[str, list[list[float]]] = {framework: [] for framework in FRAMEWORKS}
+    for at, framework in product(range(number), FRAMEWORKS):
+        taken = {observed: run(framework, observed) for observed in ([False, True] if at % 2 else [True, False])}
+        ratios[framework].append([there / here for here, there in zip(taken[False], taken[True], strict=True)])
+        words = [
+            f"{name} {_percent(each)}" for name, each in zip(NAMES, zip(*ratios[framework], strict=True), strict=True)
+        ]
+        print(f"{framework}, n = {at + 1}, load {os.getloadavg()[0]:.1f}: {'; '.join(words)}", flush=True)
     return 0
 
 
-def run(framework: str, observed: bool, steps: int = 1000) -> tuple[float, float]:
+def _percent(ratios: Sequence[float]) -> str:
+    found = interval(ratios)
+    return " to ".join(f"{100 * (each - 1):+.2f} %" for each in (found.low, found.high)) if found else "one pair"
+
+
+def run(framework: str, observed: bool, steps: int = 600) -> tuple[float, float]:
     """The seconds and CPU seconds that a loop takes for its steps."""
     loop = Loop(framework)
     with tempfile.TemporaryDirectory() as place, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
