@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -16,12 +16,12 @@ from suite.catalog.phases import TRAIN
 from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.parts.environment import machine, select_variables
+from suite.record.parts.profile import Profile
 from suite.record.record import Outcome, Phase, Record, Window
 from suite.record.text import clean
 from suite.script.variants import Variant
+from suite.worker.launch.measure import HALVES_LEAST, agree
 
-#: Two windows agree within this share, as those of the suite's own workloads.
-AGREE = 0.05
 #: A window begins a new burst if it does not follow the one before within so many seconds.
 GAP_S = 0.1
 #: Windows in each of which memory grows before that is told.
@@ -29,6 +29,8 @@ GROWS_LEAST = 3
 #: More than a launch can take, in seconds, and than train at once.
 LONGEST_S, MOST_RANKS = 1e7, 1 << 20
 
+#: What the observer says of a profile that is begun, and that is written; anything else is what failed.
+WENT = ("begun", "written")
 #: The phase that follows another one, which the observer is asked for.
 NEXT = {watch.TRAIN: watch.COMPUTE, watch.COMPUTE: watch.INPUT}
 
@@ -46,9 +48,8 @@ class Series:
     def add(self, window: Window, begin_s: float, end_s: float) -> None:
         spent_s = sum(each.seconds for each in self.warmup)
         if not self.windows and not self.steady and spent_s < self.plan.max_warmup_s:
-            before = self.warmup[-1:]
             self.warmup.append(window)
-            self.steady = bool(before) and _agree(before[0], window)
+            self.steady = _agree(self.warmup[-2:])
             return
         self.windows.append(window)
         if self.spans and begin_s - self.spans[-1][1] < GAP_S:
@@ -62,13 +63,13 @@ class Series:
     def phase(self) -> Phase | None:
         """The phase; of a script that ended early, its warm-up counts."""
         if self.windows:
-            return Phase(tuple(self.windows), tuple(self.warmup), self.steady, tuple(self.spans))
+            steady = self.steady and (len(self.windows) < HALVES_LEAST or _agree(self.windows))
+            return Phase(tuple(self.windows), tuple(self.warmup), steady, tuple(self.spans))
         return Phase(tuple(self.warmup), (), False) if self.warmup else None
 
 
-def _agree(one: Window, other: Window) -> bool:
-    first, second = (each.seconds / each.steps for each in (one, other))
-    return abs(first - second) <= AGREE * min(first, second)
+def _agree(windows: Sequence[Window]) -> bool:
+    return agree([each.seconds / each.steps for each in windows])
 
 
 def read_hello(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,6 +82,7 @@ def read_hello(message: Mapping[str, Any]) -> dict[str, Any]:
         "packages": _packages(message),
         "python": clean(message.get("python", ""), 40), "at": float(message["at"]), "loader": bool(message["loader"]),
         "backend": clean(message.get("backend", ""), 40),
+        "profiles": message.get("profiles") is True,
         "threads": int(message.get("threads") or 0), "workers": int(-1 if (n := message.get("workers")) is None else n),
     }  # fmt: skip
 
@@ -135,6 +137,7 @@ class Seen:
     plan: Plan
     spawned_s: float
     progress: Callable[[dict[str, Any]], None]
+    is_to_profile: bool = False
     hello: dict[str, Any] = field(default_factory=dict)
     series: dict[str, Series] = field(default_factory=dict)
     phase: str = TRAIN
@@ -147,6 +150,9 @@ class Seen:
     watched: Watched = field(default_factory=Watched)
     norm: float | None = None  # of the weights after the first steps
     dropped: int = 0  # messages of the observer
+    profiled: list[tuple[int, float, float]] = field(default_factory=list)  # windows: without and with the profiler
+    profile: Profile | None = None
+    no_profile: str = ""  # why there is none
     ranks: dict[int, list[float]] = field(default_factory=dict)  # of each, seconds of a step beside the backward pass
 
     def take(self, message: Mapping[str, Any], ask: Callable[[str], None]) -> None:
@@ -171,7 +177,13 @@ class Seen:
             if steps < 1 or samples < 0 or not 0 <= begin_s - self.spawned_s < end_s - self.spawned_s < LONGEST_S:
                 raise ValueError("no window")
             self.rss, self.hello["device"] = max(self.rss, rss), device
-            if (phase := message.get("phase")) == self.phase:
+            if (phase := message.get("phase")) == self.phase == watch.PROFILE:
+                self.profiled.append((steps, begin_s - self.spawned_s, end_s - self.spawned_s))
+                self.no_profile = clean(message["profile"], 200) if message["profile"] not in WENT else ""
+                self.is_enough = message["profile"] != WENT[0]
+                if self.is_enough:
+                    ask(TRAIN)
+            elif phase == self.phase:
                 if phase == TRAIN:
                     self.pauses = (int(pauses), float(paused_s))
                 self.add(steps, begin_s, end_s, samples, ask)
@@ -179,6 +191,8 @@ class Seen:
                     self.watched.add(message, phase, end_s)
 
     def add(self, steps: int, begin_s: float, end_s: float, samples: int, ask: Callable[[str], None]) -> None:
+        if self.is_enough:  # of a script that is to end by itself
+            return
         series = self.series.setdefault(self.phase, Series(self.plan))
         series.add(Window(steps, end_s - begin_s), begin_s - self.spawned_s, end_s - self.spawned_s)
         if self.phase == TRAIN and samples:  # none are counted where a pause or the first step came between
@@ -187,13 +201,21 @@ class Seen:
         unit = "samples" if samples else "steps"
         self.progress({"progress": self.phase, "samples_per_s": rate, "unit": unit})
         if series.is_done():
-            following = NEXT.get(self.phase)
-            if following in self.plan.phases and self.hello.get("loader"):
-                self.phase = following
-                ask(following)
-            else:
-                self.is_enough = True
-                ask(TRAIN)  # which a script that is to end by itself goes on with
+            following = self._following()
+            self.phase, self.is_enough = following or self.phase, not following
+            ask(following or TRAIN)  # which a script that is to end by itself goes on with
+
+    def _following(self) -> str:
+        """The phase after this one; empty after the last."""
+        following = NEXT.get(self.phase, "")
+        if following in self.plan.phases and self.hello.get("loader"):
+            return following
+        return watch.PROFILE if self.is_to_profile and self.hello.get("profiles") else ""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether all windows are measured, whatever becomes of a profile."""
+        return self.is_enough or self.phase == watch.PROFILE
 
     @property
     def batch(self) -> int:
@@ -233,7 +255,12 @@ class Seen:
             "pauses": self.pauses[0], "paused_s": self.pauses[1],
             "command": variant.public(), "watched": self._watched(),
         }  # fmt: skip
-        further = {"losses": self.losses, "weights_norm": self.norm, "dropped": self.dropped}
+        further = {
+            "losses": self.losses,
+            "weights_norm": self.norm,
+            "dropped": self.dropped,
+            "no_profile": self.no_profile,
+        }
         settings |= {name: value for name, value in further.items() if value}
         environment = {
             "machine": machine(), "python": str(hello.get("python", "")) or sys.version.split()[0],
@@ -245,5 +272,5 @@ class Seen:
             workload={"digest": job.cell.workload}, settings=settings, environment=environment, phases=phases,
             first_step_s=float(hello["at"]) - self.spawned_s if "at" in hello else None,
             memory={"rss_peak_bytes": self.rss} if self.rss else {},
-            flags=("unsteady",) if outcome.ok and not phases[TRAIN].steady else (),
+            profile=self.profile, flags=("unsteady",) if outcome.ok and not phases[TRAIN].steady else (),
         )  # fmt: skip

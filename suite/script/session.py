@@ -255,5 +255,5 @@ class Session:
             "script", launches, self.plan, options.seed, "own", journals=options.journals,
             resume=LATEST if options.resume and self.spent_s else options.resume,
             deadline_s=options.max_time, budget_s=budget_s, typed={"variants": [each.name for each in self.variants]},
-            commands=digest_of(self.variants),
+            commands=digest_of(self.variants), profile=options.profile,
         )  # fmt: skip

@@ -43,6 +43,19 @@ def test_samples_are_the_length_of_the_first_array(batch: object, samples: int) 
     assert count_samples(batch) == samples
 
 
+@pytest.mark.parametrize(("backends", "asked"), [({}, []), ({"gpu": 1}, ["gpu"])])
+def test_jax_is_not_asked_for_a_device_before_it_computes(
+    monkeypatch: pytest.MonkeyPatch, backends: dict[str, int], asked: list[str]
+) -> None:
+    said: list[str] = []
+    jax = SimpleNamespace(default_backend=lambda: said.append("gpu") or "gpu")
+    monkeypatch.setitem(sys.modules, "jax", jax)
+    monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", SimpleNamespace(_backends=backends))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())  # whose loader a script in JAX may have
+    assert watching._device() == ("cuda" if asked else "cpu")
+    assert said == asked
+
+
 @pytest.fixture
 def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """The socket of the process that measures."""
@@ -156,6 +169,20 @@ def test_the_norm_of_the_weights_is_told_outside_of_a_window(
     _, norm, window = messages(pipe)
     assert norm == {"norm": 2.5}
     assert window["window"][:1] == [4]
+
+
+@pytest.mark.parametrize("went", [["begun", "written"], ["begun", "it failed"], ["it failed"]])
+def test_one_window_is_profiled_after_one_that_is_not(
+    told: tuple[Observer, list[float], socket.socket], went: list[str]
+) -> None:
+    observer, clock, pipe = told
+    left = iter(went)
+    observer.profiler = SimpleNamespace(turn=lambda _: next(left))
+    pipe.send(b"profile")
+    run(observer, clock, 13, 0.125)
+    windows = [(each["phase"], each["window"][0], each["profile"]) for each in messages(pipe)[1:]]
+    profiled = [("profile", 2, each) for each in went]
+    assert windows[: len(went) + 2] == [("train", 4, None), *profiled, ("train", 4, None)]
 
 
 @pytest.mark.parametrize("value", ["", "first", "-1"])

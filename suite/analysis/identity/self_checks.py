@@ -27,6 +27,9 @@ from suite.record.record import Record
 from suite.watch import NORM_STEPS
 from workloads.spec import read_declaration
 
+#: Weights' norms of one training agree relatively to this (the order of sums moves less), and launches that tell.
+NORMS_SAME, NORMS_LEAST = 1e-6, 4
+
 
 def self_checks(launches: Sequence[Record], still: Container[str] = ()) -> str:
     """What is wrong with the evidence that needs no reference, in words; tensors that are ``still`` need not move."""
@@ -114,6 +117,20 @@ def _spreads(found: Sequence[Draws], workload: str) -> str:
 def printed_losses(record: Record) -> Sequence[Any]:
     """The losses that a script printed, in order."""
     return stored if isinstance(stored := record.settings.get("losses"), list) else ()
+
+
+def find_norms_apart(launches: Sequence[Record], others: Sequence[Record]) -> float:
+    """How far apart, relatively, the norms of two scripts' weights lie; 0 if not farther than launches of one of them.
+
+    Two launches each tell where a script repeats itself exactly, and `NORMS_LEAST` where its draws differ each time.
+    """
+    both = [[norm for each in of if (norm := number(each.settings.get("weights_norm")))] for of in (launches, others)]
+    if (fewest := min(map(len, both))) < 2:
+        return 0.0
+    (low, high), (other_low, other_high) = ((min(norms), max(norms)) for norms in both)
+    gap, width = max(low - other_high, other_low - high), max(high - low, other_high - other_low)
+    is_enough = fewest >= NORMS_LEAST or width <= NORMS_SAME * other_high
+    return gap / other_high if is_enough and gap > max(width, NORMS_SAME * other_high) else 0.0
 
 
 def say_losses(records: Sequence[Record], place: int) -> list[str]:

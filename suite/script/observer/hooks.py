@@ -15,7 +15,7 @@ from itertools import count
 from types import FrameType
 from typing import Any
 
-from suite.watch import NORM_STEPS, OBSERVER, VERSIONS, WATCH, _device, count_samples, serve
+from suite.watch import NORM_STEPS, OBSERVER, VERSIONS, WATCH, _device, _jax, count_samples, serve
 
 #: The mean between two looks at where a script is, and how long it must be idle to count as idle, in seconds.
 LOOK_S, PROBE_S = 0.02, 0.001
@@ -68,7 +68,7 @@ class Sampler:
         """Add the seconds since the last look to where the thread is: held up, it was there all the time."""
         self.times["looked"] += seconds
         device, line = _device(), own_line(frame)
-        is_queued = device != "cpu" or ("jax" in sys.modules and "torch" not in sys.modules)
+        is_queued = device != "cpu" or bool(_jax())
         if is_loading(frame):
             if device == "cpu" and not (is_queued and _runs(self._native)):  # else what is queued goes on meanwhile
                 self.times["loads"] += seconds
@@ -167,6 +167,34 @@ def _read(file: int) -> str:
     return ""
 
 
+class TorchProfiler:
+    """PyTorch's profiler, which sees the steps between two turns."""
+
+    def __init__(self) -> None:
+        self._running: Any = None
+        self._steps: Any = None
+
+    def turn(self, path: str) -> str:
+        """Begin, or end and write the trace; how that went."""
+        try:
+            return self._end(path) if self._running else self._begin()
+        except Exception as error:  # of a script that profiles itself, for one: training goes on
+            return f"{error!r:.200}"
+
+    def _begin(self) -> str:
+        profiler = sys.modules["torch"].profiler
+        self._running, self._steps = profiler.profile(record_shapes=True), profiler.record_function("suite: steps")
+        self._running.start()
+        self._steps.__enter__()
+        return "begun"
+
+    def _end(self, path: str) -> str:
+        self._steps.__exit__(None, None, None)
+        self._running.stop()
+        self._running.export_chrome_trace(path)
+        return "written"
+
+
 def _on_torch_optimizer(module: Any) -> None:
     first: list[int] = []
     steps = count(1)
@@ -180,9 +208,10 @@ def _on_torch_optimizer(module: Any) -> None:
             OBSERVER.tell_norm(lambda: norm(each for group in optimizer.param_groups for each in group["params"]))
 
     def norm(weights: Iterable[Any]) -> float:
-        return float(sum(each.detach().double().square().sum().item() for each in weights)) ** 0.5
+        return float(sum(each.detach().double().norm().item() ** 2 for each in weights)) ** 0.5
 
     module.register_optimizer_step_post_hook(after_step)
+    OBSERVER.profiler = TorchProfiler()
 
 
 def _on_torch_autograd(module: Any) -> None:
