@@ -25,18 +25,20 @@ from pathlib import Path
 from suite import watch
 from suite.analysis.bottlenecks.bottleneck import bottleneck
 from suite.analysis.bottlenecks.watched import find_causes, find_loading
+from suite.analysis.identity.comparability import judge
 from suite.analysis.statistics.inference import interval
-from suite.script.answer import find_faster, groups_of
+from suite.analysis.statistics.multiple_testing import ratios
+from suite.script.answer import groups_of
 from suite.script.launch import OBSERVER
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = ["--windows", "4", "--min-window", "0.4", "--max-warmup", "3", "--max-time", "5min"]
 
 LOOP = """
-import itertools, subprocess, sys, time
+import itertools, subprocess, sys, threading, time
 from suite.watch import watch
 share, steps, begin_s, step_s = float(sys.argv[1]), int(sys.argv[2]), 0.0, []
-numbers = [(i * 7919) % 100003 for i in range(20000)]
+kept, numbers = [], [(i * 7919) % 100003 for i in range(20000)]
 def until():
     return time.perf_counter() + share * sorted(step_s)[len(step_s) // 2] if len(step_s) > 4 else 0.0
 def rest():
@@ -51,6 +53,12 @@ def sort():
         sorted(numbers)
 def child():
     subprocess.run(["sleep", str(max(0.0, until() - time.perf_counter()))])
+def event():
+    threading.Event().wait(max(0.0, until() - time.perf_counter()))
+def keep():
+    kept.append(b"1" * 500_000)
+def one_thread():
+    sys.modules["torch"].set_num_threads(1)
 def nothing():
     pass
 def loader():
@@ -117,9 +125,11 @@ net.fit(x, x, batch_size=64, epochs=steps // 200, verbose=0, callbacks=[Own()])
 }  # fmt: skip
 #: Planted causes by name: what runs in each step, what in the loader, and a part of the words that must come first.
 PLANTS = {
-    **{name: (name, "nothing", "your own code") for name in ("rest", "loop", "sort")},
+    **{name: (name, "nothing", "your own code") for name in ("rest", "loop", "sort", "event")},
     **{f"loader {name}": ("nothing", name, "loading|loader") for name in ("rest", "loop", "child")},
     "child": ("child", "nothing", "your own code|it waits"),
+    "keep": ("keep", "nothing", "memory grows"),
+    "one thread": ("one_thread", "nothing", "OMP_NUM_THREADS"),
 }
 AMOUNTS = (0.3, 1.0)
 #: What a run takes.
@@ -156,8 +166,10 @@ def measure(loop: Loop, *options: str) -> Iterator[str]:
             yield f"status {done.returncode}: {done.stderr.strip()[-300:]}"
             return
         (path,) = (folder / "s").glob("*/0001_*.json*")
-        yield from (f"{row.cell.variant} is faster: {ratio.value:.3f}" for row, ratio in find_faster(path))
         for group in groups_of(path):
+            for key, ratio in ratios(group, None, judge(group.rows)).items():
+                if ratio.verdict in ("faster", "slower"):
+                    yield f"{key} is {ratio.verdict}: {ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
             for row in group.rows:
                 loading = find_loading(row, bottleneck(row, group).loading)
                 causes = [*find_causes(row), *([(loading, f"loading takes {loading:.0%}")] if loading else [])]
@@ -175,14 +187,18 @@ def same(number: int) -> int:
     return wrong
 
 
+def _plants() -> Iterator[tuple[float, tuple[str, tuple[str, str, str]], str]]:
+    for share, (name, planted), framework in product(AMOUNTS, PLANTS.items(), FRAMEWORKS):
+        has_loader, has_amount = framework != "keras" or planted[1] == "nothing", share == AMOUNTS[0]
+        is_possible = framework == "pytorch" or name != "one thread"
+        if has_loader and is_possible and (has_amount or name not in ("keep", "one thread")):
+            yield share, (name, planted), framework
+
+
 def plants(number: int) -> int:
     """Loops with a planted cause each."""
     missed = made = 0
-    for framework, (name, (in_step, in_loader, words)), share in [*product(FRAMEWORKS, PLANTS.items(), AMOUNTS)][
-        :number
-    ]:
-        if framework == "keras" and in_loader != "nothing":
-            continue
+    for share, (name, (in_step, in_loader, words)), framework in [*_plants()][:number]:
         said = [*measure(Loop(framework, in_step, in_loader, share), "--launches", "2")]
         is_first = bool(said and re.search(words, said[0]))
         made, missed = made + 1, missed + (not is_first)
@@ -193,12 +209,12 @@ def plants(number: int) -> int:
 
 def cost(number: int) -> int:
     """The overhead of observing, in pairs of runs, of which every other begins with the observed one."""
-    ratios: dict[str, list[list[float]]] = {framework: [] for framework in FRAMEWORKS}
+    pairs: dict[str, list[list[float]]] = {framework: [] for framework in FRAMEWORKS}
     for at, framework in product(range(number), FRAMEWORKS):
         taken = {observed: run(framework, observed) for observed in ([False, True] if at % 2 else [True, False])}
-        ratios[framework].append([there / here for here, there in zip(taken[False], taken[True], strict=True)])
+        pairs[framework].append([there / here for here, there in zip(taken[False], taken[True], strict=True)])
         words = [
-            f"{name} {_percent(each)}" for name, each in zip(NAMES, zip(*ratios[framework], strict=True), strict=True)
+            f"{name} {_percent(each)}" for name, each in zip(NAMES, zip(*pairs[framework], strict=True), strict=True)
         ]
         print(f"{framework}, n = {at + 1}, load {os.getloadavg()[0]:.1f}: {'; '.join(words)}", flush=True)
     return 0
