@@ -172,12 +172,13 @@ class Ears:
             while time.monotonic() < deadline and not ended:
                 ready = selector.select(1.0)
                 for key, _ in ready:
+                    place: Any = key.fileobj
                     if key.data == "new":
                         pipe = until.enter_context(self.listening.accept()[0])
                         selector.register(pipe, selectors.EVENT_READ, "told")
                     elif key.data != "end" and not self._receive(key):
-                        selector.unregister(key.fileobj)
-                        key.fileobj.close()  # of a script that imports a framework in many processes
+                        selector.unregister(place)
+                        place.close()  # of a script that imports a framework in many processes
                 ended = any(key.data == "end" for key, _ in ready) and all(key.data == "end" for key, _ in ready)
                 if self.seen.is_enough and not self.watching.to_the_end:
                     return False

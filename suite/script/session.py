@@ -82,8 +82,9 @@ class ScriptLauncher(Launcher):
     """Launches a variant as it is: nothing is searched for, and nothing proved."""
 
     def launch(self, cell: Cell, number: int, counter: str, position: int) -> tuple[Record, float]:
+        checkpoint = self._checkpoint(cell, number)
         job = self._job(cell, number, self.settings.plan.of_launch(number, self.whole_blocks))
-        record = self._start(job, counter, self._checkpoint(cell, number).with_suffix(".log"))
+        record = self._start(self._with_profile(job, checkpoint), counter, checkpoint.with_suffix(".log"))
         return self.add_run(record, position), 0.0
 
 

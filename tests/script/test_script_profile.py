@@ -20,6 +20,7 @@ from suite.script.seen import Seen
 from suite.script.variants import Variant
 from suite.session.launches.machine import LaunchCallbacks
 from tests.frameworks import needs_frameworks
+from tests.studies.script_kills import run
 
 CELL = Cell("script_train", "pytorch", batch=0)
 
@@ -78,6 +79,12 @@ def test_a_launch_keeps_its_measurements_without_a_profile(tmp_path: Path, text:
 
 def test_steps_of_which_no_profile_is_taken_are_told(tmp_path: Path) -> None:
     assert "PyTorch" in read(tmp_path, "", (1, 0.5, 0.6)).settings["no_profile"]
+
+
+def test_the_command_asks_each_launch_for_a_profile(tmp_path: Path) -> None:
+    done = run(tmp_path, "--profile")
+    assert done.status == 0
+    assert any(line.startswith("no profile: ") and "PyTorch" in line for line in done.printed.splitlines())
 
 
 TRAINS = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import opcode
 import os
 import sys
@@ -32,7 +33,8 @@ class Sampler:
     """Looks where the thread that trains is, and adds up the seconds: in the reader's lines, in its loader, idle."""
 
     def __init__(self) -> None:
-        self.times, self.lines = Counter[str](), Counter[str]()
+        self.times: Any = Counter()
+        self.lines: Any = Counter()
         self._thread = self._native = 0
         self._wait = -1  # the kernel's file of what the thread waits for
 
@@ -46,7 +48,7 @@ class Sampler:
     def take(self) -> dict[str, Any]:
         """The seconds since the last call, and the lines with the most."""
         times, lines = self.times, self.lines
-        self.times, self.lines = Counter[str](), Counter[str]()
+        self.times, self.lines = Counter(), Counter()
         return {**times, "lines": dict(Counter(dict(lines)).most_common(5))}  # a copy: the thread goes on
 
     def _look(self) -> None:
@@ -95,7 +97,7 @@ def is_loading(frame: FrameType | None) -> bool:
     """Whether the loader that is watched has been asked for a batch."""
     while frame and frame.f_code.co_filename not in OURS:
         frame = frame.f_back
-    return bool(frame) and frame.f_code is serve.__code__
+    return frame is not None and frame.f_code is serve.__code__
 
 
 @cache
@@ -208,7 +210,7 @@ def _on_torch_optimizer(module: Any) -> None:
             OBSERVER.tell_norm(lambda: norm(each for group in optimizer.param_groups for each in group["params"]))
 
     def norm(weights: Iterable[Any]) -> float:
-        return float(sum(each.detach().double().norm().item() ** 2 for each in weights)) ** 0.5
+        return math.sqrt(sum(each.detach().double().norm().item() ** 2 for each in weights))
 
     module.register_optimizer_step_post_hook(after_step)
     OBSERVER.profiler = TorchProfiler()
