@@ -19,14 +19,16 @@ from suite.analysis.statistics.multiple_testing import ratios
 from suite.compare.comparing import group_launches
 from suite.compare.options import parse
 from suite.plan.settings.tunings import KEPT_MEMORY
+from suite.record.parts.profile import Profile, Share
 from suite.record.record import Record
 from suite.report.plots import find_charts
 from suite.report.screen.short import screen
 from suite.report.tables import timed
 from suite.report.tables.frame import table
 from suite.report.text.answer import answer
+from suite.report.text.why import explain_pairs
 from suite.script.__main__ import main
-from suite.script.answer import answers, find_faster
+from suite.script.answer import answers, find_faster, groups_of
 from suite.script.session import Session
 from suite.script.variants import Variant, switches, together
 from tests import records
@@ -179,6 +181,21 @@ def test_a_faster_variant_that_trains_something_else_is_told_and_is_no_winner(tm
     told = [line for line in answers(path, variants) if line.startswith("kept-memory: after")]
     assert len(told) == 1
     assert "1e-01" in told[0]
+
+
+def test_what_a_variant_changed_of_a_step_is_told_by_its_profiles(tmp_path: Path) -> None:
+    held = [
+        replace(record, profile=Profile(4, s, s, {"matrix product": Share(0.01, 3), "optimizer": Share(s - 0.01, 1)}))
+        for each in launches({"": 0.03, "kept-memory": 0.02})
+        if (s := (record := each.record).phases["train"].step_s)
+    ]
+    path = records.save(tmp_path / "0001_script.json", held)
+    told = [line for line in answers(path, {}) if "matrix product" in line]
+    assert ["33%" in told[0], "50%" in told[1]] == [True, True]
+    ((pair, _),) = explain_pairs(table(groups_of(path)[0]))
+    assert pair.causes
+    assert [each.category for each in pair.causes.causes] == ["optimizer"]
+    assert pair.causes.causes[0].certain
 
 
 def test_of_two_that_set_one_variable_otherwise_the_first_counts() -> None:
