@@ -25,7 +25,7 @@ CATEGORIES_MOST = 5
 #: Of a variant with such a variable.
 ARITHMETIC_WORDS = "it may change the arithmetic, so compare the losses"
 OTHER_WEIGHTS = (
-    f"after {NORM_STEPS} steps the norm of its weights is {{:.0e}} off that of the script as it is: other batches, "
+    f"after {NORM_STEPS} steps the norm of its weights is {{:.0e}} off that of {{}}: other batches, "
     "draws or arithmetic, so it does not train the same"
 )
 
@@ -37,7 +37,8 @@ def answers(path: Path, variants: Mapping[str, Variant]) -> Iterator[str]:
             name = f"{row.cell.variant}: " if row.cell.variant else ""
             yield from (f"{name}{line}" for line in _limits(row, each))
         yield from _gains(each, variants)
-        yield from (f"{row.cell.variant}: {OTHER_WEIGHTS.format(apart)}" for row, apart in _changed(each))
+        usual = _as_it_is(each).cell.variant or "the script as it is"
+        yield from (f"{row.cell.variant}: {OTHER_WEIGHTS.format(apart, usual)}" for row, apart in _changed(each))
         found = judge(each.rows)
         seen = {row.cell.variant or "as it is": found[row.key].detail.partition("; ")[2] for row in each.rows}
         yield from (f"{name}: {words}" for name, words in seen.items() if words)
