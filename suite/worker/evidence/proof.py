@@ -22,6 +22,7 @@ import numpy as np
 
 from suite.plan.cell import Cell
 from suite.record.text import clean
+from suite.worker.evidence import initial
 from suite.worker.evidence.fingerprint import at_proof_rate
 from suite.worker.evidence.layers import Sources, TrackedWeights, enlarge, enlarge_inputs, owners, part, perturb
 from suite.worker.frameworks import import_framework
@@ -64,6 +65,10 @@ def main(arguments: list[str] | None = None) -> None:
     tools = import_module(f"suite.worker.frameworks.{options.framework}.evidence")
     with tools.compile_cache(str(Path(options.arrays).parent), "quickly"):
         facts, arrays = collect(options.framework, options.workload, module, spec, weights=weights, batches=batches)
+        cell = Cell(options.workload, options.framework, precision="fp64", batch=len(batches[0][1]), size=spec.size)
+        drawn = initial.draw(tools, cell, spec, module, batches[0][0])
+    facts |= {"undrawn": drawn.pop("undrawn", "")}
+    arrays |= drawn
     np.savez(options.arrays, **arrays)  # type: ignore[arg-type]
     Path(options.answer).write_text(json.dumps(facts), encoding="utf-8")
 

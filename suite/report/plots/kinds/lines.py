@@ -22,7 +22,8 @@ from suite.report.tables.frame import Table
 MEMORY = {"allocator_peak_bytes": "allocator peak", "rss_peak_bytes": "peak resident memory"}
 GIB = 2**30
 MARKS = "Median over launches. Whisker: lowest to highest."
-DASHES = {"eager": ":", "graph": "--", "compile": "-", "max": "-.", "nographs": (0, (5, 1, 1, 1, 1, 1))}
+DASHES = {"eager": ":", "graph": "--", "compile": "-", "max": "-.", "nographs": (0, (5, 1, 1, 1, 1, 1)),
+          "trace": (0, (1, 1, 1, 1, 5, 1))}  # fmt: skip
 #: Panels of compile modes that are drawn, at most.
 PANELS_MOST = 12
 
