@@ -24,7 +24,6 @@ from suite.analysis.identity.tolerances import (
 from suite.catalog.metrics import number
 from suite.record.parts.evidence import Draws, Identity
 from suite.record.record import Record
-from suite.watch import NORM_STEPS
 from workloads.spec import read_declaration
 
 #: Weights' norms of one training agree relatively to this (the order of sums moves less), and launches that tell.
@@ -141,9 +140,7 @@ def say_losses(records: Sequence[Record], place: int) -> list[str]:
     losses = [number(printed_losses(record)[place]) for record in records] if place >= 0 else []
     norms = [number(record.settings.get("weights_norm")) for record in records]
     told = [_say_values(f"loss {place + 1} of those printed", losses, 6)] if losses else []
-    return told + (
-        [_say_values(f"norm of the weights after {NORM_STEPS} steps", norms, 9)] if norms and all(norms) else []
-    )
+    return told + ([_say_values("norm of the weights after the first steps", norms, 9)] if norms and all(norms) else [])
 
 
 def _say_values(name: str, values: Sequence[float | None], digits: int) -> str:
