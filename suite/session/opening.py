@@ -87,17 +87,22 @@ def launch_all(settings: Settings, planned: list[Due]) -> tuple[list[Record], st
     run = Run(settings, list(planned), terminal.say, terminal.show, repeats=True)
     try:
         run.prepare()
-        for _, due in groupby(planned, key=lambda each: each[1] % CONTROL):
-            block = list(due)
-            for each in block:
-                run.launch(*each)
-            for cell, number in block if run.repeats else []:
-                if not run.should_skip(cell, number + REPEAT):
-                    run.launch(cell, number + REPEAT)
+        launch_blocks(run, planned)
         return run.records, str(run.info["id"])
     finally:
         terminal.show("")
         run.close()
+
+
+def launch_blocks(run: Run, planned: Iterable[Due]) -> None:
+    """Launch what is due, block by block, and after each block what of it has to be repeated."""
+    for _, due in groupby(planned, key=lambda each: each[1] % CONTROL):
+        block = [each for each in due if not run.should_skip(*each)]
+        for each in block:
+            run.launch(*each)
+        for cell, number in block if run.repeats else []:
+            if not run.should_skip(cell, number + REPEAT):
+                run.launch(cell, number + REPEAT)
 
 
 _TAKEN = pytest.StashKey[str]()
