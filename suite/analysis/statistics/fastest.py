@@ -60,8 +60,19 @@ class FastestBySetting:
 
     @property
     def leaders(self) -> list[str]:
-        tied = [name for name in self.rivals if self.gaps[self.top, name].verdict not in ("", "faster")]
-        return [self.top, *tied]
+        """The first, and who is not decidedly behind it; where nothing was tested, who was level in some launch."""
+        return [self.top, *(name for name in self.rivals if self._ties(self.gaps[self.top, name]))]
+
+    def _ties(self, gap: Estimate) -> bool:
+        if gap.verdict:
+            return gap.verdict != "faster"
+        return self.is_untested and gap.low is not None and gap.low <= 1
+
+    @property
+    def trailing(self) -> list[str]:
+        """Who is behind all leaders, decidedly or, untested, in every launch; all where nobody is in every one."""
+        behind = [name for name in self.rivals if name not in self.leaders] or self.rivals
+        return behind if self.is_untested else self.behind
 
     @property
     def tie(self) -> str:
