@@ -26,10 +26,12 @@ Batch = TypeVar("Batch")
 SOCKET, WINDOW = "SUITE_WATCH_SOCKET", "SUITE_WATCH_WINDOW"
 #: A step that takes longer than this, and than so many others, is a pause (an evaluation, a checkpoint, a new epoch).
 PAUSE_S, PAUSE_STEPS = 0.5, 10.0
-#: What a window is of: training as it is, with its first batches again and again, or the loader alone.
-TRAIN, COMPUTE, INPUT = "train", "compute", "input"
+#: What a window is of: training as it is, with its first batches again and again, the loader alone, or to be profiled.
+TRAIN, COMPUTE, INPUT, PROFILE = "train", "compute", "input", "profile"
 #: Batches that are repeated, and repeats that no step follows; more accumulate for no step.
 HELD, IDLE = 4, 256
+#: After so many steps the norm of the weights is told; so many seconds has a window to be profiled.
+NORM_STEPS, PROFILED_S = 10, 0.25
 WATCH = "watch"
 #: The distributions whose versions are told, by the module that shows that they are in use.
 VERSIONS = ("torch", "tensorflow", "jax", "keras", "flax", "optax", "lightning", "transformers", "accelerate", "numpy")
@@ -140,6 +142,8 @@ class Observer:
         self.workers: int | None = None  # of a loader whose batches can be repeated, and which can run alone
         self.backward_s = 0.0  # in which the ranks wait for each other
         self.sampler: Any = None
+        self.profiler: Any = None
+        self.dropped = 0  # messages that nobody took
         self._begin_s = self._last_s = 0.0
         self._mean_s = float("inf")  # of a step
         self._pid = 0
@@ -158,7 +162,7 @@ class Observer:
             self._start_window()
         else:
             self.steps, self._last_s = self.steps + steps, now_s
-            if now_s - self._begin_s >= self.window_s:
+            if now_s - self._begin_s >= (PROFILED_S if self.mode == PROFILE else self.window_s):
                 self._end_window()
 
     def _begin(self, source: str) -> None:
@@ -170,13 +174,14 @@ class Observer:
             hello=self._pid, rank=_number("RANK", 0), world=_number("WORLD_SIZE", 1),
             source=self.source, backend=_backend(), packages=_versions(), python=platform.python_version(),
             device=_device(), at=time.perf_counter(), loader=self.workers is not None, workers=self.workers,
-            threads=_threads(),
+            threads=_threads(), profiles=self.profiler is not None,
         )  # fmt: skip
         self.sampler = self.sampler and self.sampler.start()
         self._start_window()
 
     def _connect(self) -> None:
-        self._pipe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._pipe = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # so that a message is sent whole or not
+        self._pipe.setblocking(False)
         try:
             self._pipe.connect(os.environ[SOCKET])
         except (KeyError, OSError):
@@ -194,8 +199,9 @@ class Observer:
             self._pipe = None
 
     def _start_window(self) -> None:
-        self._ran_s, self._cpu_s, self.backward_s = running_s(), time.process_time(), 0.0
-        self.steps = self.samples = 0
+        self.steps, self.samples, self.backward_s = 0, 0, 0.0
+        if self.sampler:
+            self.sampler.take()  # what was seen of a pause
         self._begin_s = self._last_s = time.perf_counter()
 
     def _end_window(self) -> None:
@@ -203,12 +209,13 @@ class Observer:
         end_s, pauses = time.perf_counter(), [self.pauses, round(self.paused_s, 3)]
         self._mean_s = (end_s - self._begin_s) / self.steps
         window = [self.steps, self._begin_s, end_s, self.samples]
+        profile = self.profiler.turn(f"{os.environ[SOCKET]}.json") if self.mode == PROFILE else None
         self._say(
             window=window, phase=self.mode, pauses=pauses, rss=_memory("VmHWM"), held=_memory("RssAnon"),
-            device=_device(), backward=self.backward_s,
-            ran=max(running_s() - self._ran_s, time.process_time() - self._cpu_s),  # which has the threads that ended
-            **(self.sampler.take() if self.sampler else {}),
+            device=_device(), backward=self.backward_s, dropped=self.dropped,
+            profile=profile, **(self.sampler.take() if self.sampler else {}),
         )  # fmt: skip
+        self.mode = self.mode if profile in (None, "begun") else TRAIN
         self._obey()
         self._start_window()
 
@@ -221,10 +228,18 @@ class Observer:
         if asked:
             self.mode, self._mean_s = asked[-1], float("inf")
 
+    def tell_norm(self, norm: Callable[[], float]) -> None:
+        """Tell the norm of the weights; the window begins anew, so that this is no part of it."""
+        with suppress(Exception):  # of weights that are of some other kind
+            self._say(norm=norm())
+        self._start_window()
+
     def _say(self, **message: Any) -> None:
         if self._pipe:
             try:
-                self._pipe.sendall(json.dumps(message).encode() + b"\n")
+                self._pipe.send(json.dumps(message).encode())
+            except BlockingIOError:  # who listens has no time, as one that is stopped: the script does not wait for it
+                self.dropped += 1
             except OSError:  # nobody listens any more
                 self._pipe = None
 
@@ -244,15 +259,6 @@ def _memory(name: str) -> int:
     return 0
 
 
-def running_s() -> float:
-    """Seconds in which threads of this process ran, or waited for a core: more than that it does not wait."""
-    total = 0
-    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - light
-        with suppress(OSError), open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as line:  # noqa: PTH123
-            total += sum(map(int, line.read().split()[:2]))
-    return total / 1e9
-
-
 def _versions() -> dict[str, str]:
     modules = {name: sys.modules[name] for name in VERSIONS if name in sys.modules}
     return {name: str(module.__version__) for name, module in modules.items() if hasattr(module, "__version__")}
@@ -270,17 +276,24 @@ def _threads() -> int:
 
 
 def _device() -> str:
-    torch = sys.modules.get("torch")
-    if torch and getattr(torch, "cuda", None) and torch.cuda.is_initialized():
-        return "cuda"
-    jax = sys.modules.get("jax")
-    return {"gpu": "cuda"}.get(jax.default_backend(), "cpu") if jax and "torch" not in sys.modules else "cpu"
+    return "cuda" if _cuda() or getattr(_jax(), "default_backend", str)() == "gpu" else "cpu"
+
+
+def _cuda() -> Any:
+    """PyTorch's module for GPUs, where it is in use."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda if cuda and cuda.is_initialized() else None
+
+
+def _jax() -> Any:
+    """JAX where it computes: TensorFlow imports it too, and asking it for a device would take a GPU's memory."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return sys.modules.get("jax") if getattr(bridge, "_backends", None) else None
 
 
 def _fence() -> None:
     """Wait for the device; what a framework's own queue holds on a CPU ends with its window or the next."""
-    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
-    if torch and getattr(torch, "cuda", None) and torch.cuda.is_initialized():
-        torch.cuda.synchronize()
-    elif jax and "torch" not in sys.modules and "tensorflow" not in sys.modules:
+    if cuda := _cuda():
+        cuda.synchronize()
+    elif jax := _jax():
         (jax.numpy.zeros(()) + 1).block_until_ready()  # devices do what they were given in order

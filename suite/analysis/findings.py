@@ -13,8 +13,8 @@ from suite.analysis.rows.groups import Group, Row, RowKey
 from suite.analysis.statistics.changes import Speedup, Step, find_speedups, find_speedups_along, release_lines
 from suite.analysis.statistics.fastest import FastestBySetting, find_fastest
 from suite.analysis.statistics.inference import Estimate
-from suite.analysis.statistics.multiple_testing import Known, known_ratios
-from suite.analysis.statistics.ratios import counterpart, counterparts
+from suite.analysis.statistics.multiple_testing import Known, compare, known_ratios
+from suite.analysis.statistics.ratios import Pair, counterpart, counterparts, in_usual_mode
 from suite.analysis.statistics.saving import SavingCost, savings
 from suite.analysis.statistics.serving import Serving, servings
 from suite.plan.measuring import MARGIN
@@ -106,6 +106,13 @@ class Findings:
         if self.group.by != "framework":
             return find_speedups_along(self.group, self.base, self.ratios)
         return find_speedups(self.group, self.identities, self.margin)
+
+    @cached_property
+    def modes(self) -> dict[RowKey, Estimate]:
+        """The throughput of each row in another compile mode than its framework's usual one, over that."""
+        others = {row.key: (row, other) for row in self.group.rows if (other := in_usual_mode(row, self.group))}
+        wanted = {key: Pair(*rows) for key, rows in others.items()}
+        return compare(wanted, self.group, self.identities, self.margin, self.known)
 
     @cached_property
     def servings(self) -> dict[RowKey, Serving]:

@@ -28,8 +28,17 @@ READ_BY_ALL = (
 
 #: Strategies that are known by name.
 NOT_MEASURED = {
-    "horovod": "Horovod's last release (0.28.1, June 2023) does not build against PyTorch 2.13",
+    "horovod": "Horovod's last release (0.28.1, June 2023) does not build against PyTorch 2.13; ddp replaces it, and "
+    "multiworker in TensorFlow",
 }
+#: What other names of settings' values stand for, and what replaces it, by the name in small letters.
+REPLACED = {
+    "apex": "Apex is NVIDIA's extension of PyTorch, whose mixed precision and DDP PyTorch has itself: --precision bf16 "
+    "or fp16, --strategy ddp",
+    "dataparallel": "DataParallel is PyTorch's one process with a thread for each GPU, which copies the model in every "
+    "step; --strategy ddp replaces it",
+}
+REPLACED["dp"] = REPLACED["dataparallel"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +108,7 @@ class Framework:
 # Colours of Okabe and Ito (https://jfly.uni-koeln.de/color/), which the colour-blind can tell apart.
 PYTORCH = Framework(
     "pytorch", "PyTorch", colour="#E69F00", hatch="", marker="o", dashes="",
-    compiles=("eager", "compile", "max"), faster=("compile", "max"), cached=("compile", "max"),
+    compiles=("eager", "compile", "max", "trace"), faster=("compile", "max"), cached=("compile", "max"),
     cache_variables={"TORCHINDUCTOR_CACHE_DIR": "{}/inductor", "TRITON_CACHE_DIR": "{}/triton"},
     strategies={
         "ddp": "DDP", "fsdp": "FSDP", "deepspeed": "DeepSpeed", "horovod": "Horovod", "split": "split layers",

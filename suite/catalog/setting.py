@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from suite.catalog.frameworks import FRAMEWORKS
+from suite.catalog.frameworks import FRAMEWORKS, REPLACED
 from suite.catalog.loaders import CellError, Loader, check_number
 from suite.catalog.suggest import unknown
 from suite.catalog.versions import INSTALLED, is_open, version_key
@@ -138,6 +138,8 @@ class Setting:
         """The value that a text on the command line stands for. Raises `CellError`."""
         text = self.current(text)
         if text not in self.values:
+            if words := REPLACED.get(text.lower()):
+                raise CellError(words)
             raise CellError(unknown(self.title if self.name == "compile" else self.name, text, self.values))
         return "" if text == "usual" else text
 

@@ -15,7 +15,8 @@ ALSO_CALLED = {
     "gpu": "cuda", "tf": "tensorflow", "single": "fp32", "float32": "fp32", "tensorfloat32": "tf32", "half": "fp16",
     "float16": "fp16", "bfloat16": "bf16", "double": "fp64", "float64": "fp64", "amp": "bf16",
     "benchmark": "run", "bench": "run", "measure": "run", "start": "run", "train": "run", "report": "compare",
-    "show": "compare", "results": "list", "ls": "list", "runs": "list", "env": "doctor", "info": "doctor",
+    "show": "compare", "fastest": "compare", "ci": "compare", "publish": "submit", "best": "tune",
+    "results": "list", "ls": "list", "runs": "list", "env": "doctor", "info": "doctor",
 }  # fmt: skip
 
 #: Options of other tools, and the suite's words for them, each of the first command here that has it.
@@ -33,10 +34,11 @@ OPTIONS = {
     "--out": "--output", "-o": "--output", "--group-by": "--by", "--sort": "--by", "--reference": "--baseline",
     "--threshold": "--fail-if slower=5%", "--fail": "--fail-if slower=5%", "--compile-mode": "--compile",
     "--trials": "--budget", "--quick": "--matrix smoke", "--smoke": "--matrix smoke", "--install": "--build",
-    "-v": "--verbose",
+    "-v": "--verbose", "--cell": "-k", "--cost": "--price-hour", "--pdf": "--extra pdf",
+    "--regression": "--fail-if slower=5%",
 }  # fmt: skip
 #: The command that has an option of these words where the one that was typed has not; otherwise it is ``run``.
-OF_COMPARE = ("--format", "--output", "--by", "--baseline", "--fail-if", "--verbose")
+OF_COMPARE = ("--format", "--output", "--by", "--baseline", "--fail-if", "--verbose", "--price-hour", "--extra")
 HOMES = dict.fromkeys(OF_COMPARE, "compare") | {"--build": "releases"}
 
 
@@ -49,6 +51,10 @@ def unknown_option(arguments: Sequence[str], strange: Iterable[str], names: Iter
     for argument in strange:
         option, _, value = argument.partition("=")
         words = OPTIONS.get(option) or nearest(option, known) if option.startswith("-") else ""
+        if not words and option.removeprefix("--") in _chosen(known):
+            return (
+                f"unknown option {option}; it chooses what `{PROGRAM} run` measures, and there is no such choice here"
+            )
         if not words:
             continue
         value = value or "".join(arguments[arguments.index(argument) + 1 :][:1])
@@ -60,6 +66,13 @@ def unknown_option(arguments: Sequence[str], strange: Iterable[str], names: Iter
         meant = f"did you mean {words}?" if is_own else f"use `{home} {words}`"
         return f"unknown option {option}; {meant}"
     return ""
+
+
+def _chosen(names: Iterable[str]) -> Iterable[str]:
+    """The settings that a run chooses; none for a command that chooses any by itself."""
+    from suite.catalog.settings import SETTINGS  # here, as it needs this module
+
+    return [] if "--workload" in names else SETTINGS
 
 
 def stray_word(words: Sequence[str], strange: Iterable[str], names: Iterable[str]) -> str:

@@ -9,12 +9,15 @@ from argparse import Namespace
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from suite.analysis.records.load import REPORT, Launch, Loaded, LoadError, find, load
-from suite.analysis.rows.axes import AXES, base
+from suite.analysis.records.glance import cells_of
+from suite.analysis.records.load import REPORT, Launch, Loaded, LoadError, find, find_saved, load
+from suite.analysis.rows.axes import AXES, base, varied
 from suite.analysis.rows.groups import Group, group
 from suite.analysis.rows.metrics import Prices
+from suite.analysis.rows.wording import listing
 from suite.analysis.statistics.accuracy import compare_accuracies, trains_to_the_end
 from suite.analysis.statistics.changes import Change, changes, check_machines
+from suite.catalog.settings import SETTINGS
 from suite.compare.show import report_left_alone, show
 from suite.plan.cell import FRAMEWORKS, Cell
 from suite.plan.command.common import OLDER, OWN, PUBLISHED, SAVED
@@ -46,10 +49,11 @@ def _compare(options: Namespace) -> int:
             describe("comparing the launches")
             speed_changes = changes(loaded.launches, options.margin) if options.fail_if is not None else None
             groups = group_launches(loaded, options)
+        notes += _say_where_it_varies(options.by, loaded.launches, options.storage)
         folder = _place(options, paths, {launch.run for launch in loaded.launches})
         # What stands in the default place may be published: asking again, perhaps otherwise, changes none of it.
         stands = not (options.output or options.publish) and is_written(folder)
-        paths = _publish_own(paths) if _is_of_suite(options.publish) else paths
+        found, paths = paths, _publish_own(paths) if _is_of_suite(options.publish) else paths
     except (LoadError, OSError) as error:
         print(f"training-suite compare: {clean(error, 1000)}", file=sys.stderr)
         return 2
@@ -61,6 +65,7 @@ def _compare(options: Namespace) -> int:
     try:
         with waiting("drawing the plots and writing the report"):
             late, page = _write(folder, compared, options, stands)
+        late += _remove_moved(found, paths)  # now, since lines of timelines were read from there
     except (LoadError, OSError) as error:
         print(f"training-suite compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
@@ -144,11 +149,11 @@ def _is_of_suite(site: Path | None) -> bool:
 
 
 def _publish_own(paths: Iterable[Path]) -> list[Path]:
-    """Moves saved runs of the user to the published ones, compressed and in place of none, and says so; returns all.
+    """Copies saved runs of the user to the published ones, compressed and in place of none; returns where all are.
 
     A link stays, as does what no run saved. Raises `OSError`.
     """
-    from suite.session.storage import move  # here, since pytest takes long to load
+    from suite.session.storage import copy  # here, since pytest takes long to load
 
     there = []
     for path in paths:
@@ -156,9 +161,16 @@ def _publish_own(paths: Iterable[Path]) -> list[Path]:
         is_own = source.is_relative_to(SAVED.resolve()) and path.suffix == ".json" and not path.is_symlink()
         there.append(OLDER[SAVED] / f"{source.relative_to(SAVED.resolve())}{COMPRESSED}" if is_own else path)
         if is_own:
-            move(path, there[-1])
-            print(f"note: {clean(path.name)} was moved to {there[-1].parent}", file=sys.stderr)
+            copy(path, there[-1])
     return there
+
+
+def _remove_moved(paths: Sequence[Path], there: Sequence[Path]) -> list[str]:
+    """Removes what `_publish_own` copied; returns notes that say so. Raises `OSError`."""
+    moved = [(path, place) for path, place in zip(paths, there, strict=True) if path != place]
+    for path, _ in moved:
+        path.unlink(missing_ok=True)
+    return [f"{path.name} was moved to {place.parent}" for path, place in moved]
 
 
 def _place(options: Namespace, paths: Sequence[Path], runs: Collection[str]) -> Path:
@@ -198,7 +210,11 @@ def _regressions(tested: Sequence[Change], obstacles: Sequence[str], limit: floa
     slower = [change for change in tested if change.slower(limit)]
     lines = [*(f"not tested: {clean(obstacle)}" for obstacle in obstacles), *(f"slower: {change}" for change in slower)]
     if tested:
-        lines.append(f"{len(slower)} of {len(tested)} cells are significantly slower, by more than {limit:.0%}")
+        as_fast, every = sum(change.holds(limit) for change in tested), len(tested) + len(obstacles)
+        lines.append(
+            f"{len(slower)} of {every} cells are significantly slower, by more than {limit:.0%}; {as_fast} are not, "
+            f"{len(tested) - len(slower) - as_fast} are undecided, {len(obstacles)} were not tested"
+        )
     else:
         lines.append("--fail-if: no cell could be tested, so nothing is known about a slow-down")
     print(*lines, sep="\n", file=sys.stderr)
@@ -221,6 +237,16 @@ def _axis(options: Namespace, launches: Sequence[Launch]) -> tuple[str, str | No
     if not options.across_machines:
         check_machines(launches)
     return "run", options.baseline or launches[0].run
+
+
+def _say_where_it_varies(by: str, launches: Sequence[Launch], storage: Path) -> list[str]:
+    """Names the saved runs that vary the setting to compare along, if these launches do not, or else how to."""
+    if by not in SETTINGS or by == "framework" or by in varied(launch.record.cell for launch in launches):
+        return []
+    found = {run_name(path): values for path in find_saved(storage) if (values := varied(cells_of(path)).get(by))}
+    runs = listing([f"{name} ({', '.join(values)})" for name, values in found.items()])
+    elsewhere = f"it varies in {runs}" if found else f"measure it: training-suite run --{by} {SETTINGS[by].example}"
+    return [f"all launches have one {SETTINGS[by].title} in each workload and framework; {elsewhere}"]
 
 
 def _check_base(groups: Sequence[Group], by: str, baseline: str | None) -> None:

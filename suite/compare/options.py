@@ -40,7 +40,7 @@ failed keeps its row, with its outcome.
 
 EXAMPLES = """\
 examples:
-  training-suite compare                             the run saved last
+  training-suite compare                             the run saved last; without any, a published one
   training-suite compare 0032                        a run by its number or name: cpu, 0032_cpu
   training-suite compare 0032 --verbose              all columns, with their legend and all notes
   training-suite compare 0032 --why                  where the time goes, one framework against another

@@ -6,9 +6,9 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from framework_training_suite import typed
+from framework_training_suite import spelled, typed
 from suite.analysis.records.load import REPORT
-from suite.analysis.rows.runs import counts
+from suite.analysis.rows.runs import Count, counts
 from suite.record.text import clean
 from suite.report.format.names import count
 from suite.report.format.terminal import Terminal
@@ -33,10 +33,11 @@ def show(compared: Compared, notes: Sequence[str], options: Namespace, folder: P
     holds causes, where there are profiles; ``--why`` prints them there.
     """
     terminal = Terminal()
-    notes = [clean(note) for note in notes]
-    here = typed if options.format == "terminal" else str  # the others are read elsewhere too
+    here, says = (typed, spelled) if options.format == "terminal" else (str, str)  # the others are read elsewhere too
+    notes = [says(clean(note)) for note in notes]
     notes += [no_profile(compared.tables, here)] if options.why and not is_profiled(compared.tables) else []
-    incomplete = missing.sentences(counts(compared.loaded), here)
+    runs = counts(compared.loaded)
+    incomplete = [*missing.sentences(runs, here), *_say_busy(runs)]
     if options.format == "json":
         terminal.out(to_json(compared.tables, compared.learned, compared.loaded, compared.sources, notes), end="")
     elif options.format == "markdown":
@@ -48,6 +49,12 @@ def show(compared: Compared, notes: Sequence[str], options: Namespace, folder: P
     else:
         report = report_left_alone(folder) if stands else f"Full report: {folder / REPORT}"
         _screen(terminal, compared, [*incomplete, *notes], report)
+
+
+def _say_busy(runs: Sequence[Count]) -> list[str]:
+    """Says which runs began on a busy machine."""
+    busy = ((each.run, each.busy_cores) for each in runs)
+    return [f"Busy machine: other programs used {cores:.1f} cores when run {run} began" for run, cores in busy if cores]
 
 
 def report_left_alone(folder: Path) -> str:

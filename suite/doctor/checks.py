@@ -193,6 +193,8 @@ def host() -> Iterator[Finding]:
     limit = _read("/sys/fs/cgroup/memory.max")
     if limit.isdecimal() and int(limit) < hardware["memory_bytes"]:
         yield Finding("machine", NOTE, f"a control group limits memory to {int(limit) / 2**30:.1f} GiB")
+    if "read_limit" in hardware:
+        yield Finding("machine", NOTE, f"a control group limits reading to {hardware['read_limit'] / 1e6:.1f} MB/s")
     room = shared_memory()  # by which a loader's processes hand over batches; containers have 64 MB as they are
     if room is None or room[1] < SHARED_LEAST:
         left = f"has {room[1] / 1e6:.0f} of {room[0] / 1e6:.0f} MB left" if room else "is missing"

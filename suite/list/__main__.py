@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from suite.analysis.options import RUNS, STORAGE_FOLDER
 from suite.plan.command.common import command, option
 
 if TYPE_CHECKING:
+    from suite.plan.cell import Cell
     from suite.record.record import Record
 
 EPILOG = """\
@@ -24,7 +25,11 @@ examples:
 
 exit status: 0; 1 if a file cannot be read; 2 for wrong usage or where there is no run; 130 if interrupted
 """
-HEADERS = ("run", "date", "machine", "workloads", "launches")
+HEADERS = ("run", "date", "machine", "workloads", "settings", "launches")
+#: Settings whose values are listed though all cells of a run share them.
+ALWAYS = ("size", "precision", "batch")
+#: Values of a setting that a line names, at most; the JSON has all.
+SHOWN_MOST = 4
 
 
 @command(
@@ -69,21 +74,39 @@ def _describe(path: Path) -> list[dict[str, Any]]:
             "date": min(str(record.started) for record in records),
             "machine": "; ".join(dict.fromkeys(machines.name(run, record) for record in records)),
             "workloads": list(dict.fromkeys(record.cell.workload for record in records)),
+            "settings": _settings({record.cell for record in records}),
             "launches": len(records),
         }
         for run, records in by_run.items()
     ]
 
 
+def _settings(cells: Iterable[Cell]) -> dict[str, list[str]]:
+    """The values of what varies within a workload and framework, and of some settings always."""
+    from suite.analysis.rows.axes import varied
+    from suite.catalog.settings import SETTINGS
+
+    cells = list(cells)
+    shared = {name: sorted({getattr(cell, name) for cell in cells}, key=SETTINGS[name].rank) for name in ALWAYS}
+    return {name: list(map(SETTINGS[name].text, values)) for name, values in shared.items()} | varied(cells)
+
+
 def _table(lines: Sequence[dict[str, Any]]) -> list[str]:
     """Columns as wide as they need to be."""
     rows = [HEADERS] + [
         (line["run"], line["date"][:16].replace("T", " "), line["machine"], ",".join(line["workloads"]),
-         str(line["launches"]))
+         "; ".join(_words(*each) for each in line["settings"].items()), str(line["launches"]))
         for line in lines
     ]  # fmt: skip
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _words(name: str, values: Sequence[str]) -> str:
+    from suite.catalog.settings import SETTINGS
+
+    shown = ",".join(values) if len(values) <= SHOWN_MOST else f"{len(values)} values"
+    return SETTINGS[name].words.format(shown)
 
 
 if __name__ == "__main__":

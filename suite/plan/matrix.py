@@ -93,7 +93,7 @@ def _default(workloads: Iterable[str]) -> list[Cell]:
 
 def _compiled() -> list[Cell]:
     cells = _varied(_base(), *_each("compile", *COMPILES))
-    return [cell for cell in cells if cell.compile != "nographs" or cell.framework == "jax"]
+    return [cell for cell in cells if cell.compile != "trace" if cell.compile != "nographs" or cell.framework == "jax"]
 
 
 def _keras() -> list[Cell]:

@@ -198,7 +198,8 @@ def _compare_dropout(name: str, pair: Pair) -> Check:
         return Check(name, False, None, words)
     if unseen := silent(pair):
         rates = " and ".join(f"{rate:g}" for rate in pair.given.dropout)
-        return Check(name, None, None, f"no draw of {' nor '.join(unseen)}, though the spec has {rates}", seen=False)
+        words = f"no draw of {' nor '.join(unseen)} at a layer that both call once, though the spec has {rates}"
+        return Check(name, None, None, words, seen=False)
     return Check(name, True)
 
 

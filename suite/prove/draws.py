@@ -57,9 +57,7 @@ class Compared:
             return Change("dropout missing", str(one), str(other))
         if one.drops and one.of != other.of:
             return Change("place of dropout", str(one), str(other))
-        variance = max(share * (1 - share) for share in (one.share, other.share, 1e-3))
-        count = min(np.count_nonzero(~np.isnan(mask.kept)) for mask in (one, other))
-        bound = max(DEVIATIONS * float(np.sqrt(2 * variance / count)), LEAST_SHARE)
+        bound = max(DEVIATIONS * float(np.hypot(one.share_error, other.share_error)), LEAST_SHARE)
         if abs(one.share - other.share) <= bound and abs(one.scale - other.scale) <= ROUNDING * abs(one.scale):
             return None
         if one.share and other.share and 1 in (round(one.scale, 6), round(other.scale, 6)):
@@ -169,7 +167,8 @@ def _correlate(near: Array, axis: int) -> tuple[float, float] | None:
 
     parts = [near, (near**2).sum(-1), near.any(-1)]
     sums = [each.sum(axis) for each in parts]
-    pairs = int((sums[2] * (sums[2] - 1)).sum())
+    pairs = sums[2] * (sums[2] - 1)
+    pairs = int(pairs.max() if axis == 0 else pairs.sum())  # a sample's positions may have one draw
     if not pairs:
         return None
     value, without = correlate(*sums), []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from workloads.data.dataset import Array
 LEAST_SHARE, LEAST_NUMBERS = 0.02, 50
 #: The largest relative difference that is of rounding, in float32 too.
 ROUNDING = 1e-5
+#: Of pairs of passes with the same draws: so many times what is expected, and its root, are of chance.
+CHANCE = 5.0
 #: How far back the parts of a layer's input are looked for.
 NEAR = 3
 
@@ -35,6 +38,12 @@ class Mask:
     def share(self) -> float:
         """What it drops."""
         return 1 - float(np.nanmean(self.kept))
+
+    @cached_property
+    def share_error(self) -> float:
+        """The standard deviation of the share, by those of the passes; a pass may drop few things, but large ones."""
+        shares = np.nanmean(self.kept.reshape(len(self.kept), -1), 1)
+        return float(shares.std(ddof=1) / np.sqrt(len(shares)))
 
     @property
     def drops(self) -> bool:
@@ -82,10 +91,13 @@ class Draws:
 
     @cached_property
     def repeated(self) -> bool:
-        """Whether two passes have the same draws, which are some."""
+        """Whether passes have the same draws, which are some, more often than samples of their own have by chance."""
         if np.count_nonzero(self.plain) < LEAST_NUMBERS or distance(self.passes[0], self.plain) <= ROUNDING:
             return False
-        return len({each.tobytes() for each in self.passes}) < len(self.passes)
+        drawn = np.array([[hash(sample.tobytes()) for sample in each] for each in self.passes])
+        alike = np.stack([drawn[one] == drawn[other] for one, other in combinations(range(len(drawn)), 2)])
+        expected, count = len(alike) * alike.mean(0).prod(), np.count_nonzero(alike.all(1))
+        return bool(count == len(alike) or count > CHANCE * (expected + np.sqrt(expected)))
 
     @cached_property
     def mask(self) -> Mask | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from suite.prove import initial
 from suite.prove.causes import REMEDIES, find_causes
 from suite.prove.compare import Check, checks, first_difference
 from suite.prove.layers import Case, Place, pair_of
@@ -24,6 +25,7 @@ def verdict(reference: Numbers, others: Sequence[Numbers], given: Given) -> tupl
         agree, skipped = all(check.same for check in found), skipped or any(check.skipped for check in found)
         all_same, differing = all_same and agree, differing or any(check.same is False for check in found)
         lines += ["", f"{reference.framework} and {other.framework}", *map(_line, found)]
+        lines += initial.describe(reference, other, given)
         if any(check.same is False for check in found):
             lines += ["", *explanation(reference, other, given, found)]
     rounding = [line for side in (reference, *others) for line in _rounding(side)]

@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from framework_training_suite import CommandError
 from suite.plan.schema import SchemaError, decode
-from suite.record.text import clean, parse_json
+from suite.record.text import clean, estimate_memory, parse_json
 from workloads.data.files import read_regular
 
 FORMAT = 1
@@ -30,8 +30,6 @@ ABOUT, LAUNCHES = "about.json", "launches.jsonl"
 MEMBERS = {ABOUT: 1 << 20, LAUNCHES: 16 << 20}
 #: Bytes of a bundle, at most: it lies in git. And its lines: the description of the run, and its launches.
 LARGEST, LINES_MOST = 8 << 20, 641
-#: Bytes of memory that a byte of text, a further value, an object and a list take at most once they are decoded.
-BYTE, COSTS = 4, {b",": 120, b"{": 290, b"[": 120}
 #: What a line may take, and all launches together. Published launches take 0.1 to 0.3 MB.
 LINE_TAKES, LAUNCHES_TAKE = 4 << 20, 80 << 20
 
@@ -165,18 +163,13 @@ def _bound(texts: Mapping[str, bytes]) -> None:
     lines = texts[LAUNCHES].count(b"\n")
     if lines > LINES_MOST:
         raise BundleError(f"{LAUNCHES} has {lines} lines, and {LINES_MOST} are the most")
-    takes = [_takes(line) for line in (texts[ABOUT], *texts[LAUNCHES].split(b"\n"))]
+    takes = [estimate_memory(line) for line in (texts[ABOUT], *texts[LAUNCHES].split(b"\n"))]
     if max(takes) > LINE_TAKES:
         raise BundleError(
             f"a line of it would take {max(takes) >> 20} MiB of memory, and {LINE_TAKES >> 20} is the most"
         )
     if sum(takes) > LAUNCHES_TAKE:
         raise BundleError(f"it would take {sum(takes) >> 20} MiB of memory, and {LAUNCHES_TAKE >> 20} is the most")
-
-
-def _takes(text: bytes) -> int:
-    """How many bytes of memory the values of a JSON text take at most."""
-    return BYTE * len(text) + sum(cost * text.count(mark) for mark, cost in COSTS.items())
 
 
 def _about(text: bytes) -> Manifest:

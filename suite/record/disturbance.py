@@ -41,6 +41,9 @@ TAKES = {
 }
 STALLS = {"io_full_share": "stalled on I/O {} of the time", "memory_full_share": "stalled on memory {} of the time"}
 
+#: What a run recorded of the load before its first launch, in ``background``.
+BEFORE = ("busy_cores", "steal_cores", "cores")
+
 #: The names of other processes that a record holds, at most, and the characters of each.
 NAMES_MOST, NAME_MOST = 3, 20
 
@@ -48,6 +51,12 @@ NAMES_MOST, NAME_MOST = 3, 20
 def is_disturbed(record: Record) -> bool:
     """Whether something outside of the launch took so much that its speed says little."""
     return bool(find_disturbances(record))
+
+
+def busy_before(run: Any) -> float:
+    """The cores that others kept busy when a run of this description began; 0 if they were few, or not recorded."""
+    busy, stolen, cores = (number(within(run, "background", each)) or 0.0 for each in BEFORE)
+    return busy + stolen if busy + stolen > OTHERS_MOST * cores else 0.0
 
 
 def find_late_s(record: Record, name: str) -> list[float]:

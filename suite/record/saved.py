@@ -17,10 +17,12 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from suite.record.text import estimate_memory
 from workloads.data.files import regular
 
-#: How the name of a compressed file ends, and how many bytes its run may have.
-COMPRESSED, RUN_MOST = ".gz", 256 << 20
+#: How the name of a compressed file ends, and how many bytes its run may have, and take. The largest published one has
+#: 2 MB, and takes 22 MiB.
+COMPRESSED, RUN_MOST, RUN_TAKES = ".gz", 256 << 20, 512 << 20
 
 SCHEMA = 2  # of a saved run; 1 shared nothing
 
@@ -40,6 +42,8 @@ def open_run(path: Path) -> BinaryIO:
             raise OSError(EIO, f"it is damaged: {error}", str(path)) from None
     if not unpacker.eof or unpacker.unused_data:
         raise OSError(EIO, f"it is cut off, or is no single file of at most {RUN_MOST >> 20} MiB", str(path))
+    if (takes := estimate_memory(text)) > RUN_TAKES:
+        raise OSError(EIO, f"it would take {takes >> 20} MiB of memory, and {RUN_TAKES >> 20} is the most", str(path))
     return BytesIO(text)
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from framework_training_suite import FAILED, INTERRUPTED, MEASURING, CommandError, called, entry, lack
-from suite.plan.command.pytest_arguments import pytest_arguments
+from suite.plan.command.pytest_arguments import find_unknown, pytest_arguments
 from suite.session.streams import writable
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 #: The exit statuses that pytest has others for; what is left is a failure.
 STATUSES = {0: 0, 2: INTERRUPTED, 4: FAILED}
+
+#: How options of engines begin, mistyped ones too. To import engines takes as long as all else that answers.
+OF_ENGINES = ("--o", "--pl")
 
 EPILOG = "All options of pytest and pytest-benchmark work too; `pytest --help` lists them."
 MORE = f"--help-all lists all options of the suite. {EPILOG}"
@@ -38,8 +41,10 @@ def check(words: list[str]) -> int:
 
     if asked := {"-h", "--help", "--help-all"} & {*words}:
         _help(None if "--help-all" in asked else SHORT)
-    parser = _parser(grouped(*engines()))
-    options, _ = parser.parse_known_args(words)  # the others are of pytest, or of other rooms
+    parser = _parser(grouped(*(engines() if any(word.startswith(OF_ENGINES) for word in words) else ())))
+    options, others = parser.parse_known_args(words)  # which are of pytest, or of other rooms
+    if unknown := find_unknown(others, words):
+        parser.error(f"unknown option {unknown}")
     if not (options.release or options.workloads or options.resume):  # which the session looks for
         chosen_matrix(_as_config(options))
     return 0

@@ -28,6 +28,7 @@ from suite.record.job import Job
 from suite.record.record import REASON_MOST, Outcome, Record
 from suite.record.text import clean, make_printable, parse_json
 from suite.record.variables import PROCESS_TAG
+from suite.script.profiling import add_profile
 from suite.script.seen import Seen
 from suite.script.variants import Variant
 from suite.session.launches import cleanup, logs
@@ -77,19 +78,21 @@ class ScriptLaunch:
         with contextlib.ExitStack() as until:
             folder = Path(until.enter_context(scratch_folder()))
             variables = _environment(self.variant, self.job, folder)
-            listening = until.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            listening = until.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
             listening.bind(variables[watch.SOCKET])
             listening.listen()
             self.log.parent.mkdir(parents=True, exist_ok=True)
             self.log.write_bytes(b"")
             output = until.enter_context(self.log.open("ab"))
-            seen = Seen(self.job.plan, time.perf_counter(), callbacks.progress)
+            seen = Seen(self.job.plan, time.perf_counter(), callbacks.progress, self.job.profile)
             process = self._start(variables, folder, until)
             monitor = until.enter_context(monitor_of(process.pid, seen.spawned_s))
             ears = Ears(seen, process, listening, output, self.log, self.watching, callbacks.tick)
             late = ears.listen(self.deadline_s)
             took_s = time.perf_counter() - seen.spawned_s
             code = _end(process) if seen.is_enough or late else process.wait()
+            if self.job.profile and seen.is_measured:
+                add_profile(seen, self.job, Path(f"{variables[watch.SOCKET]}.json"))
         outcome = self._outcome(seen, code, late, took_s)
         record = replace(seen.record(self.variant, self.job, variables, outcome), started=started)
         return (
@@ -115,7 +118,7 @@ class ScriptLaunch:
         return process
 
     def _outcome(self, seen: Seen, code: int | None, late: bool, took_s: float) -> Outcome:
-        if seen.is_enough or (seen.series.get(TRAIN) and not late and code == 0):
+        if seen.is_measured or (seen.series.get(TRAIN) and not late and code == 0):
             return Outcome("ok")
         last = clean(self.variant.redact((logs.tail(self.log) or ["it printed nothing"])[-1]), REASON_MOST // 2)
         if late:
@@ -130,12 +133,12 @@ class ScriptLaunch:
 
 
 def _environment(variant: Variant, job: Job, folder: Path) -> dict[str, str]:
-    path = os.pathsep.join(filter(None, [str(OBSERVER), os.environ.get("PYTHONPATH", "")]))
-    observing = {
-        watch.SOCKET: str(folder / "w"), watch.WINDOW: f"{job.plan.min_window_s:g}", "PYTHONPATH": path,
-        "PYTHONUNBUFFERED": "1", "SUITE_LAUNCH": str(job.launch),
+    own = {**os.environ, **variant.environment}
+    return own | {
+        watch.SOCKET: str(folder / "w"), watch.WINDOW: f"{job.plan.min_window_s:g}", "SUITE_LAUNCH": str(job.launch),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(OBSERVER), own.get("PYTHONPATH", "")])),
+        "PYTHONUNBUFFERED": "1",
     }  # fmt: skip
-    return {**os.environ, **variant.environment, **observing}
 
 
 @dataclass
@@ -149,9 +152,9 @@ class Ears:
     log: Path
     watching: Watching
     tick: Callable[[], None]
-    _rests: dict[int, bytes] = field(default_factory=dict)
-    _ranks: dict[int, int] = field(default_factory=dict)  # by socket
-    _main: int = -1  # the socket of the process whose steps count: the first one of rank 0
+    _rest: bytes = b""  # of a line that has no end yet
+    _ranks: dict[Any, int] = field(default_factory=dict)  # by socket
+    _main: Any = None  # the socket of the process whose steps count: the first one of rank 0
     _matched: tuple[int, float] | None = None  # the step that a line named last, and when
 
     def listen(self, deadline_s: float) -> bool:
@@ -169,11 +172,13 @@ class Ears:
             while time.monotonic() < deadline and not ended:
                 ready = selector.select(1.0)
                 for key, _ in ready:
+                    place: Any = key.fileobj
                     if key.data == "new":
                         pipe = until.enter_context(self.listening.accept()[0])
                         selector.register(pipe, selectors.EVENT_READ, "told")
                     elif key.data != "end" and not self._receive(key):
-                        selector.unregister(key.fileobj)
+                        selector.unregister(place)
+                        place.close()  # of a script that imports a framework in many processes
                 ended = any(key.data == "end" for key, _ in ready) and all(key.data == "end" for key, _ in ready)
                 if self.seen.is_enough and not self.watching.to_the_end:
                     return False
@@ -185,24 +190,26 @@ class Ears:
             received = os.read(key.fd, 1 << 16)
         except ConnectionError:
             return False
-        if key.data == "line":
-            self.output.write(received)
-            self.output.flush()
-            if os.fstat(self.output.fileno()).st_size > logs.MOST_BYTES:
-                logs.cut(self.log)
-            if self.watching.echo:
-                lines_of = received.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-                self.watching.echo.write("\n".join(map(make_printable, lines_of)))
-        *lines, rest = (self._rests.get(key.fd, b"") + received).split(b"\n")
-        self._rests[key.fd] = rest[-LINE_MOST:]
-        for line in lines:
-            if key.data == "line":
-                text = line.decode(errors="replace")
-                self._match(text)
-                self._take_loss(text)
-            else:
-                self._take(key.fileobj, line)
+        if key.data == "told":  # one message
+            self._take(key.fileobj, received)
+        else:
+            self._keep(received)
         return bool(received)
+
+    def _keep(self, printed: bytes) -> None:
+        """Keep what the script has printed, show it if it is asked for, and read its lines."""
+        self.output.write(printed)
+        self.output.flush()
+        if os.fstat(self.output.fileno()).st_size > logs.MOST_BYTES:
+            logs.cut(self.log)
+        if self.watching.echo:
+            lines_of = printed.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+            self.watching.echo.write("\n".join(map(make_printable, lines_of)))
+        *lines, rest = (self._rest + printed).split(b"\n")
+        self._rest = rest[-LINE_MOST:]
+        for line in lines:
+            self._match(line.decode(errors="replace"))
+            self._take_loss(line.decode(errors="replace"))
 
     def _take(self, pipe: Any, line: bytes) -> None:
         with contextlib.suppress(ValueError, TypeError, LookupError, ArithmeticError, RecursionError, OSError):
@@ -210,12 +217,12 @@ class Ears:
             if not isinstance(message, dict):
                 return
             if "hello" in message:
-                self._ranks[pipe.fileno()] = int(message.get("rank", 0))
-                self._main = pipe.fileno() if self._main < 0 and not message.get("rank") else self._main
-            if "window" in message and self._ranks.get(pipe.fileno()) is not None:
-                self.seen.take_rank(self._ranks[pipe.fileno()], message)
-            if pipe.fileno() == self._main or ("packages" in message and self._main < 0):
-                self.seen.take(message, lambda phase: pipe.send(f"{phase}\n".encode()))
+                self._ranks[pipe] = int(message.get("rank", 0))
+                self._main = self._main or (None if message.get("rank") else pipe)
+            if "window" in message and pipe in self._ranks:
+                self.seen.take_rank(self._ranks[pipe], message)
+            if pipe is self._main or ("packages" in message and not self._main):
+                self.seen.take(message, lambda phase: pipe.send(f"{phase}\n".encode(), socket.MSG_DONTWAIT))
 
     def _take_loss(self, line: str) -> None:
         match = self.watching.loss.search(line) if self.watching.loss else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -15,12 +16,12 @@ from suite.catalog.phases import TRAIN
 from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.parts.environment import machine, select_variables
+from suite.record.parts.profile import Profile
 from suite.record.record import Outcome, Phase, Record, Window
 from suite.record.text import clean
 from suite.script.variants import Variant
+from suite.worker.launch.measure import HALVES_LEAST, agree
 
-#: Two windows agree within this share, as those of the suite's own workloads.
-AGREE = 0.05
 #: A window begins a new burst if it does not follow the one before within so many seconds.
 GAP_S = 0.1
 #: Windows in each of which memory grows before that is told.
@@ -28,6 +29,8 @@ GROWS_LEAST = 3
 #: More than a launch can take, in seconds, and than train at once.
 LONGEST_S, MOST_RANKS = 1e7, 1 << 20
 
+#: What the observer says of a profile that is begun, and that is written; anything else is what failed.
+WENT = ("begun", "written")
 #: The phase that follows another one, which the observer is asked for.
 NEXT = {watch.TRAIN: watch.COMPUTE, watch.COMPUTE: watch.INPUT}
 
@@ -45,9 +48,8 @@ class Series:
     def add(self, window: Window, begin_s: float, end_s: float) -> None:
         spent_s = sum(each.seconds for each in self.warmup)
         if not self.windows and not self.steady and spent_s < self.plan.max_warmup_s:
-            before = self.warmup[-1:]
             self.warmup.append(window)
-            self.steady = bool(before) and _agree(before[0], window)
+            self.steady = _agree(self.warmup[-2:])
             return
         self.windows.append(window)
         if self.spans and begin_s - self.spans[-1][1] < GAP_S:
@@ -61,13 +63,13 @@ class Series:
     def phase(self) -> Phase | None:
         """The phase; of a script that ended early, its warm-up counts."""
         if self.windows:
-            return Phase(tuple(self.windows), tuple(self.warmup), self.steady, tuple(self.spans))
+            steady = self.steady and (len(self.windows) < HALVES_LEAST or _agree(self.windows))
+            return Phase(tuple(self.windows), tuple(self.warmup), steady, tuple(self.spans))
         return Phase(tuple(self.warmup), (), False) if self.warmup else None
 
 
-def _agree(one: Window, other: Window) -> bool:
-    first, second = (each.seconds / each.steps for each in (one, other))
-    return abs(first - second) <= AGREE * min(first, second)
+def _agree(windows: Sequence[Window]) -> bool:
+    return agree([each.seconds / each.steps for each in windows])
 
 
 def read_hello(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,6 +82,7 @@ def read_hello(message: Mapping[str, Any]) -> dict[str, Any]:
         "packages": _packages(message),
         "python": clean(message.get("python", ""), 40), "at": float(message["at"]), "loader": bool(message["loader"]),
         "backend": clean(message.get("backend", ""), 40),
+        "profiles": message.get("profiles") is True,
         "threads": int(message.get("threads") or 0), "workers": int(-1 if (n := message.get("workers")) is None else n),
     }  # fmt: skip
 
@@ -92,30 +95,39 @@ def _device(message: Mapping[str, Any]) -> str:
     return "cuda" if message.get("device") == "cuda" else "cpu"
 
 
+def _seconds(value: Any) -> float:
+    if not 0 <= float(value) < LONGEST_S:
+        raise ValueError("no seconds of this launch")
+    return float(value)
+
+
 @dataclass
 class Watched:
-    """What the windows of one phase say beside their time."""
+    """What timed windows say beside their time: memory as they end, and where their seconds went."""
 
-    seconds: list[float] = field(default_factory=list)
-    ran_s: float = 0.0
     held: list[int] = field(default_factory=list)
-    looks: int = 0
+    ends_s: list[float] = field(default_factory=list)
+    times: Counter[str] = field(default_factory=Counter)
     lines: Counter[str] = field(default_factory=Counter)
 
-    def add(self, message: Mapping[str, Any], seconds: float) -> None:
-        self.seconds.append(seconds)
-        self.ran_s += float(message.get("ran", seconds))
+    def add(self, message: Mapping[str, Any], phase: str, end_s: float) -> None:
         self.held.append(int(message.get("held", 0)))
-        self.looks += int(message.get("looks", 0))
-        self.lines.update({clean(line, 80): int(count) for line, count in dict(message.get("lines", {})).items()})
+        self.ends_s.append(end_s)
+        if phase == TRAIN:
+            self.times.update({name: _seconds(message.get(name, 0.0)) for name in ("looked", "idle", "loads")})
+            self.lines.update({clean(line, 80): _seconds(s) for line, s in dict(message.get("lines", {})).items()})
 
-    @property
-    def waits(self) -> float:
-        """The least share of the time in which nothing of the process ran, nor wanted a core."""
-        return max(0.0, 1 - self.ran_s / sum(self.seconds)) if self.seconds else 0.0
+    def shares(self) -> dict[str, Any]:
+        """The shares of a step: of the lines with the most, of its loader, and of those in which nothing ran."""
+        looked_s = self.times["looked"] or 1.0
+        lines = {line: seconds / looked_s for line, seconds in self.lines.most_common(3)}
+        return {"waits": self.times["idle"] / looked_s, "loads": self.times["loads"] / looked_s, "lines": lines}
 
-    def share_of_lines(self) -> dict[str, float]:
-        return {line: count / self.looks for line, count in self.lines.most_common(3)} if self.looks else {}
+    def growth(self) -> float:
+        """Bytes per second by which memory grew, from window to window of all; 0 where it did not grow in one."""
+        if len(self.held) < GROWS_LEAST or any(after <= before for before, after in pairwise(self.held)):
+            return 0.0
+        return (self.held[-1] - self.held[0]) / (self.ends_s[-1] - self.ends_s[0])
 
 
 @dataclass
@@ -125,6 +137,7 @@ class Seen:
     plan: Plan
     spawned_s: float
     progress: Callable[[dict[str, Any]], None]
+    is_to_profile: bool = False
     hello: dict[str, Any] = field(default_factory=dict)
     series: dict[str, Series] = field(default_factory=dict)
     phase: str = TRAIN
@@ -134,7 +147,12 @@ class Seen:
     pauses: tuple[int, float] = (0, 0.0)
     is_enough: bool = False
     losses: list[float | None] = field(default_factory=list)  # as they were printed; None is no finite number
-    watched: dict[str, Watched] = field(default_factory=dict)  # by phase, in its timed windows
+    watched: Watched = field(default_factory=Watched)
+    norm: float | None = None  # of the weights after the first steps
+    dropped: int = 0  # messages of the observer
+    profiled: list[tuple[int, float, float]] = field(default_factory=list)  # windows: without and with the profiler
+    profile: Profile | None = None
+    no_profile: str = ""  # why there is none
     ranks: dict[int, list[float]] = field(default_factory=dict)  # of each, seconds of a step beside the backward pass
 
     def take(self, message: Mapping[str, Any], ask: Callable[[str], None]) -> None:
@@ -149,21 +167,32 @@ class Seen:
             self.hello = self.hello if "at" in self.hello else hello
         elif "packages" in message:
             self.hello.setdefault("packages", {}).update(_packages(message))
+        elif "norm" in message:
+            self.norm = norm if math.isfinite(norm := float(message["norm"])) else None
         elif isinstance(window := message.get("window"), list):
             steps, begin_s, end_s, samples = int(window[0]), *map(float, window[1:3]), int(window[3])
             pauses, paused_s = message.get("pauses", self.pauses)
+            self.dropped = max(self.dropped, int(message.get("dropped", 0)))
             rss, device = int(message.get("rss", 0)), _device(message)
             if steps < 1 or samples < 0 or not 0 <= begin_s - self.spawned_s < end_s - self.spawned_s < LONGEST_S:
                 raise ValueError("no window")
             self.rss, self.hello["device"] = max(self.rss, rss), device
-            if (phase := message.get("phase")) == self.phase:
+            if (phase := message.get("phase")) == self.phase == watch.PROFILE:
+                self.profiled.append((steps, begin_s - self.spawned_s, end_s - self.spawned_s))
+                self.no_profile = clean(message["profile"], 200) if message["profile"] not in WENT else ""
+                self.is_enough = message["profile"] != WENT[0]
+                if self.is_enough:
+                    ask(TRAIN)
+            elif phase == self.phase:
                 if phase == TRAIN:
                     self.pauses = (int(pauses), float(paused_s))
                 self.add(steps, begin_s, end_s, samples, ask)
-                if self.series[phase].windows:
-                    self.watched.setdefault(phase, Watched()).add(message, end_s - begin_s)
+                if self.series[phase].windows and phase != watch.INPUT:
+                    self.watched.add(message, phase, end_s)
 
     def add(self, steps: int, begin_s: float, end_s: float, samples: int, ask: Callable[[str], None]) -> None:
+        if self.is_enough:  # of a script that is to end by itself
+            return
         series = self.series.setdefault(self.phase, Series(self.plan))
         series.add(Window(steps, end_s - begin_s), begin_s - self.spawned_s, end_s - self.spawned_s)
         if self.phase == TRAIN and samples:  # none are counted where a pause or the first step came between
@@ -172,13 +201,21 @@ class Seen:
         unit = "samples" if samples else "steps"
         self.progress({"progress": self.phase, "samples_per_s": rate, "unit": unit})
         if series.is_done():
-            following = NEXT.get(self.phase)
-            if following in self.plan.phases and self.hello.get("loader"):
-                self.phase = following
-                ask(following)
-            else:
-                self.is_enough = True
-                ask(TRAIN)  # which a script that is to end by itself goes on with
+            following = self._following()
+            self.phase, self.is_enough = following or self.phase, not following
+            ask(following or TRAIN)  # which a script that is to end by itself goes on with
+
+    def _following(self) -> str:
+        """The phase after this one; empty after the last."""
+        following = NEXT.get(self.phase, "")
+        if following in self.plan.phases and self.hello.get("loader"):
+            return following
+        return watch.PROFILE if self.is_to_profile and self.hello.get("profiles") else ""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether all windows are measured, whatever becomes of a profile."""
+        return self.is_enough or self.phase == watch.PROFILE
 
     @property
     def batch(self) -> int:
@@ -194,22 +231,13 @@ class Seen:
             self.ranks.setdefault(rank, []).append(max(0.0, own_s))
 
     def _watched(self) -> dict[str, Any]:
-        """What tells causes: of the steps without loading where those were seen."""
-        phase = watch.COMPUTE if self.hello.get("loader") else TRAIN
-        seen = self.watched.get(phase, Watched())
+        """What tells causes."""
         own = {rank: median(times) for rank, times in sorted(self.ranks.items())}
         return {
             **{name: self.hello[name] for name in ("threads", "workers") if name in self.hello},
-            "waits": seen.waits, "lines": seen.share_of_lines(), "grows_bytes_per_s": self._growth(),
+            **self.watched.shares(), "grows_bytes_per_s": self.watched.growth(),
             "ranks_own_s": [own[rank] for rank in own] if len(own) > 1 else [],
         }  # fmt: skip
-
-    def _growth(self) -> float:
-        """Bytes per second by which memory grew, from window to window of all; 0 where it did not grow in one."""
-        train = self.watched.get(TRAIN, Watched())
-        if len(train.held) < GROWS_LEAST or any(after <= before for before, after in pairwise(train.held)):
-            return 0.0
-        return (train.held[-1] - train.held[0]) / sum(train.seconds[1:])
 
     def take_whole_run(self, took_s: float) -> None:
         """Take the whole run as one step: nothing else was seen of it."""
@@ -226,7 +254,14 @@ class Seen:
             "backend": hello.get("backend", ""), "ranks": int(hello.get("world", 1)),
             "pauses": self.pauses[0], "paused_s": self.pauses[1],
             "command": variant.public(), "watched": self._watched(),
-        } | ({"losses": self.losses} if self.losses else {})  # fmt: skip
+        }  # fmt: skip
+        further = {
+            "losses": self.losses,
+            "weights_norm": self.norm,
+            "dropped": self.dropped,
+            "no_profile": self.no_profile,
+        }
+        settings |= {name: value for name, value in further.items() if value}
         environment = {
             "machine": machine(), "python": str(hello.get("python", "")) or sys.version.split()[0],
             "packages": hello.get("packages", {}),
@@ -237,5 +272,5 @@ class Seen:
             workload={"digest": job.cell.workload}, settings=settings, environment=environment, phases=phases,
             first_step_s=float(hello["at"]) - self.spawned_s if "at" in hello else None,
             memory={"rss_peak_bytes": self.rss} if self.rss else {},
-            flags=("unsteady",) if outcome.ok and not phases[TRAIN].steady else (),
+            profile=self.profile, flags=("unsteady",) if outcome.ok and not phases[TRAIN].steady else (),
         )  # fmt: skip

@@ -9,7 +9,6 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from pathlib import Path
 
 from framework_training_suite import CommandError
@@ -21,7 +20,7 @@ from suite.monitor.sampler import Monitor
 from suite.plan.blocks import blocks
 from suite.plan.cell import AUTO, Cell
 from suite.plan.command.common import LATEST
-from suite.plan.measuring import CONTROL, FIRST_LOOK, LAST_LOOK, REPEAT, Plan
+from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, Plan
 from suite.record.job import HostRanks, Job
 from suite.record.record import Record
 from suite.record.text import clean
@@ -41,6 +40,7 @@ from suite.session.journal import JournalError
 from suite.session.launches.launcher import Host, Launcher
 from suite.session.launches.machine import LaunchCallbacks, Machine
 from suite.session.launches.settings import Settings
+from suite.session.opening import launch_blocks
 from suite.session.outlook import Cost, Costs, Due, kind_of
 from suite.session.run import Run
 from suite.session.stopping import spent_s
@@ -82,8 +82,9 @@ class ScriptLauncher(Launcher):
     """Launches a variant as it is: nothing is searched for, and nothing proved."""
 
     def launch(self, cell: Cell, number: int, counter: str, position: int) -> tuple[Record, float]:
+        checkpoint = self._checkpoint(cell, number)
         job = self._job(cell, number, self.settings.plan.of_launch(number, self.whole_blocks))
-        record = self._start(job, counter, self._checkpoint(cell, number).with_suffix(".log"))
+        record = self._start(self._with_profile(job, checkpoint), counter, checkpoint.with_suffix(".log"))
         return self.add_run(record, position), 0.0
 
 
@@ -178,7 +179,8 @@ class Session:
         device, rate = str(record.settings["device"]), record.samples_per_s or 0.0
         say(f"seen by: {record.settings['seen_by']}; {rate:,.3g} {record.settings['unit']}/s on {device}")
         if options.tried:
-            self.variants = switches(options.tried, self.framework, device, replace(first, name=AS_IT_IS))
+            first, ranks = replace(first, name=AS_IT_IS), int(record.settings["ranks"])
+            self.variants = switches(options.tried, self.framework, device, first, ranks)
 
     def measure(self) -> tuple[int, Path | None]:
         """Launch until all is decided, save, compare and print; the exit status, and what was saved."""
@@ -218,7 +220,7 @@ class Session:
         run = self._open(settings, planned)
         try:
             run.prepare(ScriptCosts({kind_of(cells[0]): Cost(cells[0], self.took_s, 0.0)}, self.took_s))
-            _launch_all(run, planned)
+            launch_blocks(run, planned)
         except KeyboardInterrupt:
             return run, INTERRUPTED
         except (CommandError, OSError) as error:
@@ -254,15 +256,5 @@ class Session:
             "script", launches, self.plan, options.seed, "own", journals=options.journals,
             resume=LATEST if options.resume and self.spent_s else options.resume,
             deadline_s=options.max_time, budget_s=budget_s, typed={"variants": [each.name for each in self.variants]},
-            commands=digest_of(self.variants),
+            commands=digest_of(self.variants), profile=options.profile,
         )  # fmt: skip
-
-
-def _launch_all(run: Run, planned: Sequence[Due]) -> None:
-    for _, due in groupby(planned, key=lambda each: each[1] % CONTROL):
-        block = [each for each in due if not run.should_skip(*each)]
-        for each in block:
-            run.launch(*each)
-        for cell, number in block if run.repeats else []:
-            if not run.should_skip(cell, number + REPEAT):
-                run.launch(cell, number + REPEAT)

@@ -153,12 +153,12 @@ def with_argument(command: Sequence[str], name: str, value: str) -> tuple[str, .
     return tuple(words)
 
 
-def switches(asked: str, framework: str, device: str, script: Variant) -> list[Variant]:
+def switches(asked: str, framework: str, device: str, script: Variant, ranks: int = 1) -> list[Variant]:
     """The script as it is, and with each of the switches that ``--try`` asks for. Raises `ScriptError`.
 
     ``all`` are those that this training can feel, whose variables are not set already, and that change no arithmetic.
     """
-    known, own = list_switches(framework, len(own_cores())), {**os.environ, **script.environment}
+    known, own = list_switches(framework, len(own_cores()), ranks), {**os.environ, **script.environment}
     check_switches(asked, known)
     names = known if asked == "all" else asked.split(",")
     chosen = [known[name] for name in names if asked != "all" or known[name].may_help(device, own)]

@@ -24,6 +24,7 @@ from suite.session.launches.settings import Settings, settings
 from suite.session.outlook import Due, TooSlowError
 from suite.session.resume import command, without
 from suite.session.run import Run
+from suite.session.stopping import spent_s
 from suite.session.terminal import CommandTerminal, PytestTerminal, count_launches
 
 SIZE, SMALL = "size", "small"
@@ -86,17 +87,22 @@ def launch_all(settings: Settings, planned: list[Due]) -> tuple[list[Record], st
     run = Run(settings, list(planned), terminal.say, terminal.show, repeats=True)
     try:
         run.prepare()
-        for _, due in groupby(planned, key=lambda each: each[1] % CONTROL):
-            block = list(due)
-            for each in block:
-                run.launch(*each)
-            for cell, number in block if run.repeats else []:
-                if not run.should_skip(cell, number + REPEAT):
-                    run.launch(cell, number + REPEAT)
+        launch_blocks(run, planned)
         return run.records, str(run.info["id"])
     finally:
         terminal.show("")
         run.close()
+
+
+def launch_blocks(run: Run, planned: Iterable[Due]) -> None:
+    """Launch what is due, block by block, and after each block what of it has to be repeated."""
+    for _, due in groupby(planned, key=lambda each: each[1] % CONTROL):
+        block = [each for each in due if not run.should_skip(*each)]
+        for each in block:
+            run.launch(*each)
+        for cell, number in block if run.repeats else []:
+            if not run.should_skip(cell, number + REPEAT):
+                run.launch(cell, number + REPEAT)
 
 
 _TAKEN = pytest.StashKey[str]()
@@ -122,7 +128,7 @@ def advice(run: Run, arguments: Sequence[str]) -> str:
     return _go_on(run, arguments, again)
 
 
-def _continue(run: Run, arguments: Sequence[str], times: int) -> str:
+def _continue(run: Run, arguments: Sequence[str], times: float) -> str:
     run_id, budget_s = run.info["id"], run.settings.budget_s
     if not budget_s:  # which is tested once
         return command(arguments)
@@ -136,13 +142,25 @@ def _go_on(run: Run, arguments: Sequence[str], again: str) -> str:
     blocks = len({record.block for record in run.records})
     if run.settings.budget_s and blocks < FIRST_LOOK:
         return f"Nothing is tested before {FIRST_LOOK} blocks. Go on for as long again: {_continue(run, arguments, 2)}"
-    if undecided := run.undecided:
-        if blocks >= LAST_LOOK:
-            return f"Undecided comparisons: {undecided}, after all {LAST_LOOK} blocks; --launches N takes more, anew"
-        return f"Undecided comparisons: {undecided}. Go on for as long again: {_continue(run, arguments, 2)}"
+    if run.undecided:
+        return f"Undecided comparisons: {run.undecided}{_say_needed(run, arguments, blocks)}"
     if run.settings.launches < LEAST_TESTED and not all(cell.recipe for cell, _ in run.planned):
         return f"Test which differences are significant with: {again} --launches={LEAST_TESTED}"
     return ""
+
+
+def _say_needed(run: Run, arguments: Sequence[str], blocks: int) -> str:
+    """How many blocks would decide what is left, by an estimate, and the command for so many."""
+    from suite.analysis.statistics.multiple_testing import standing
+
+    if blocks >= LAST_LOOK:
+        return f", after all {LAST_LOOK} blocks; --launches N takes more, anew"
+    if not (needed := standing(run.records).needed):
+        words = f". By an estimate {LAST_LOOK} blocks, which are the most, decide none. Go on for as long again:"
+        return f"{words} {_continue(run, arguments, 2)}"
+    times = max(1.0, spent_s(run.records) / (run.settings.budget_s or math.inf)) * needed[-1] / blocks
+    words = f". About {needed[-1]} blocks would decide {len(needed)}, an estimate from their scatter in {blocks}:"
+    return f"{words} {_continue(run, arguments, times)}"
 
 
 def say_unmeasured(run: Run | None) -> str:

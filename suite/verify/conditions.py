@@ -16,7 +16,7 @@ from suite.catalog.devices import gpu_peak
 from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import within
 from suite.plan.measuring import LEAST_TESTED, SEQUENTIAL
-from suite.record.disturbance import OTHERS_MOST
+from suite.record.disturbance import busy_before
 from suite.record.parts.environment import digest_of
 from suite.record.record import SKIPPED, Phase, Record
 from suite.record.retry import count_tested
@@ -151,7 +151,7 @@ def protocol(run: Submission) -> Iterator[Problem]:
     if not all(loads) and not run.ended[0].host:
         yield Problem(WARNING, "it does not say what kept the cores busy before the run", IDLE)
     for load in loads:
-        if load and (busy := load["busy_cores"] + load.get("steal_cores", 0.0)) > OTHERS_MOST * load["cores"]:
+        if busy := busy_before({"background": load}):
             yield Problem(WARNING, f"other programs kept {busy:.2f} cores busy before the run", "--wait-idle 600")
 
 

@@ -28,6 +28,8 @@ ALWAYS, ALL_OR_NONE, MAYBE = "always", "all or none", "maybe"
 
 Text = Annotated[str, Meta(min_length=1, max_length=300)]
 Some = Annotated[int, Meta(ge=1, le=10**12)]
+#: A name as devices have it: other letters look the same, and make another kind of it.
+Device = Annotated[str, Meta(max_length=300, pattern=r"\A[!-~][ -~]*\Z")]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 Positive = Annotated[float, Meta(gt=0, le=1e21)]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -49,10 +51,10 @@ class Load(TypedDict):
 
 
 class Hardware(TypedDict):
-    cpu: Text
+    cpu: Device
     cores: Some
     memory_bytes: Positive
-    gpus: list[Text]
+    gpus: list[Device]
 
 
 class Readings(TypedDict, total=False):

@@ -24,6 +24,7 @@ LACKS: dict[str, dict[str, str]] = {
     "keras": {
         "accumulate": "Keras' optimizers accumulate by a rule of their own; leave out --accumulate",
         "max": "Keras compiles PyTorch in one mode only; use eager or compile",
+        "trace": "Keras does not trace PyTorch; use eager or compile",
     },
     "nnx": {
         "accumulate": "flax.nnx accumulates by optax' rule; leave out --accumulate",
@@ -33,7 +34,7 @@ LACKS: dict[str, dict[str, str]] = {
     "lightning": {
         "accumulate": "Lightning accumulates over batches of the loader; leave out --accumulate",
         "fp16": "Lightning has a loss scale of its own in fp16; use bf16",
-        "max": "with Lightning the compile modes are eager and compile",
+        **dict.fromkeys(("max", "trace"), "with Lightning the compile modes are eager and compile"),
         "recipe": "fit is timed in windows; train to the end with the interface native",
     },
 }
@@ -110,7 +111,7 @@ def prepare(cell: Cell, device: str, seed: int) -> dict[str, Any]:
     module = load_interface(cell)
     asked = {
         "accumulate": cell.accumulate > 1,
-        "max": cell.compile == "max",
+        cell.compile: True,
         "compiles otherwise": cell.compile != USUAL_COMPILE[cell.framework],
         "recipe": bool(cell.recipe),
         cell.precision: True,

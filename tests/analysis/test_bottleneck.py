@@ -121,8 +121,7 @@ def test_the_largest_batch_that_fits_is_limited_by_memory() -> None:
 
 def test_advice_names_what_the_run_measured_and_what_it_did_not_try() -> None:
     slow = ran(CELL.but(loader=Loader("naive")), 20, 10, 19)
-    tuned, resident = ran(CELL, 11, 10, 2), ran(CELL.but(loader=Loader("resident")), 10, 10, 1)
-    held, advised = verdict(slow, tuned, resident)
+    held, advised = verdict(slow, ran(CELL, 11, 10, 2), ran(CELL.but(loader=Loader("resident")), 10, 10, 1))
     assert held.kind == "input-bound"
     assert advised == [
         "loader resident gave 2.00x (2.00 to 2.00, n = 3)",
@@ -134,9 +133,10 @@ def test_advice_names_what_the_run_measured_and_what_it_did_not_try() -> None:
 
 def test_what_failed_is_neither_a_gain_nor_untried() -> None:
     compiled = replace(ran(CELL.but(compile="compile"), 1, 1, 1), outcome=Outcome("unsupported", "no graph"), phases={})
-    bf16 = ran(CELL.but(precision="bf16"), 10, 10, 1)
-    _, advised = verdict(ran(CELL, 10, 10, 1), compiled, bf16)
+    _, advised = verdict(ran(CELL, 10, 10, 1), compiled, ran(CELL.but(precision="bf16"), 10, 10, 1))
     assert advised == ["untried: larger batch"], "bf16 was tried and gained nothing"
+    modes = [verdict(ran(CELL.but(compile=mode), 10, 10, 1))[1][0].split(", ")[-1] for mode in ("compile", "max")]
+    assert modes == ["compile mode max", "compile mode compile"], "a row is not advised to do what it does"
 
 
 def test_gains_are_formed_within_blocks() -> None:

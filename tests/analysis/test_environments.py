@@ -8,13 +8,19 @@ from typing import Any
 import pytest
 
 from suite.analysis.identity.tolerances import TOLERANCE
+from suite.analysis.records.load import load
 from suite.analysis.rows.conditions import facts
+from suite.analysis.rows.groups import SETTINGS, group
+from suite.plan.settings.tunings import ARENAS, KEPT_MEMORY, OTHER
 from suite.record.parts.environment import select_variables
 from suite.record.record import Record
 from suite.report.screen.short import short
+from suite.report.tables import footnotes
 from suite.report.tables.frame import Table, table
+from suite.report.tables.launches import launch_table
 from suite.reproduce.verdicts import differences
 from tests import records
+from tests.published import numbered
 from tests.records import replace
 from tests.shown import grouped, terminal
 
@@ -272,3 +278,16 @@ def test_launches_of_one_row_of_other_code_forbid_its_ratios() -> None:
     held[0] = replace(held[0], workload={**held[0].workload, "files": "c" * 64})
     reasons = rows(compared(held), "ratio_reason")
     assert f"the workload's files {12 * 'a'} and {12 * 'c'}" in " ".join(reasons.values())
+
+
+def test_launches_of_before_a_tuning_are_not_called_by_its_name() -> None:
+    loaded = [load([numbered(number)]).launches for number in ("0005", "0011", "0032")]
+    tunings = [{SETTINGS["tuning"](row) for one in group(launches) for row in one.rows} for launches in loaded]
+    assert tunings == [{OTHER}, {"recommended"}, {"recommended", "default"}]
+    (found, *_) = [table(one) for one in group(loaded[0])]
+    assert {cell.settings["tuning"] for cell in found.cells} == {OTHER}
+    assert set(launch_table(loaded[0])["tuning"]) == {OTHER}
+    (note,) = footnotes.tunings(found.group)
+    assert "MALLOC_MMAP_THRESHOLD_=33554432" in note
+    started = under(records.record(), {**KEPT_MEMORY, ARENAS: "4"})
+    assert SETTINGS["tuning"](grouped([started]).rows[0]) == "recommended", "the user's own number of heaps"

@@ -234,6 +234,15 @@ def test_one_flagged_launch_among_several_decides_nothing(n: int) -> None:
         assert n > 2 or words.count(fastest.span([gap.low or 0.0, gap.high or 0.0], "\u2013")) == 2
 
 
+def test_untested_nobody_ran_fastest_that_was_level_in_a_launch() -> None:
+    level = blocks({"pytorch": [1.0, 1.1], "tensorflow": [1.1, 1.0]})
+    ((contest,), words) = told_of([*level, *blocks({"jax": [2.0, 2.2]})])
+    assert ({*contest.leaders}, contest.trailing) == ({"pytorch", "tensorflow"}, ["jax"])
+    assert "PyTorch or TensorFlow ran fastest" in words
+    ((contest,), words) = told_of(level)
+    assert "ran fastest" not in words
+
+
 def test_the_fastest_without_a_ratio_hides_no_order_of_the_others() -> None:
     (alone,) = blocks({"jax": [0.001]})
     others = blocks({"pytorch": noisy(0.02), "tensorflow": noisy(0.024, turn=1)})

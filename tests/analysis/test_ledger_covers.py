@@ -28,7 +28,7 @@ from suite.report.tables.columns import NUMBER
 from suite.report.tables.frame import table
 from suite.report.tables.inference import COLUMNS as INFERENCE
 from suite.report.tables.launches import columns as launch_columns
-from suite.report.tables.launches import fields
+from suite.report.tables.launches import launch_table
 from tests import accounted, records
 
 #: By how much a figure is off that must be noticed.
@@ -63,7 +63,7 @@ Figures = dict[str, float]
 
 def of_launch(record: Record) -> Figures:
     """The columns of `launches.csv`."""
-    return numbers(fields(Launch(record, "study", "a.json"), launch_columns()))
+    return numbers({name: value for name, (value,) in launch_table([Launch(record, "study", "a.json")]).items()})
 
 
 def of_cell(record: Record) -> Figures:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,11 @@ from typing import Any
 import pytest
 
 from suite.analysis.records.load import LoadError, find, load
+from suite.analysis.rows.runs import counts
 from suite.compare.__main__ import main
+from suite.plan.command.common import OLDER, SAVED
 from suite.record.record import SCHEMA
+from suite.record.saved import compress
 from tests import records
 from tests.records import HOSTILE
 
@@ -247,3 +251,43 @@ def test_a_byte_order_mark_is_read_over(name: str, tmp_path: Path) -> None:
     plain = load([path]).launches
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert load([path]).launches == plain
+
+
+@pytest.mark.parametrize("item", [b"[],", b"{},", b'{"extra_info":{"record":0}},', b"0,"])
+def test_a_small_compressed_file_that_would_take_much_memory_is_not_decoded(item: bytes, tmp_path: Path) -> None:
+    (path := tmp_path / "0001_a.json.gz").write_bytes(compress(b'{"benchmarks":[' + item * 5_000_000 + b"0]}"))
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(LoadError, match="MiB of memory"):
+        load([path])
+
+
+def test_without_a_run_of_one_s_own_the_newest_of_a_quiet_machine_is_read_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    published = [records.save(OLDER[SAVED] / f"000{n}_{name}.json", records.launches(n=1)) for n, name in
+                 enumerate(("old", "quiet", "busy"))]  # fmt: skip
+    saved = json.loads(published[-1].read_text())
+    saved["suite"]["run"]["background"] = {"busy_cores": 1.46, "cores": 2, "steal_cores": 0.08}
+    published[-1].write_text(json.dumps(saved))
+    for age, path in enumerate(published):
+        os.utime(path, (age, age))
+    paths, notes = find([])
+    assert paths == published[1:2]
+    assert "0001_quiet" in notes[0]
+    (run,) = counts(load(published[-1:]))
+    assert run.busy_cores == pytest.approx(1.54)
+    own = records.save(SAVED / "0001_mine.json", records.launches(n=1))
+    assert find([]) == ([own], [])
+
+
+def test_elsewhere_than_in_a_clone_the_error_says_where_published_runs_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LoadError, match="of a clone"):
+        find(["0032"])
+    OLDER[SAVED].mkdir(parents=True)
+    with pytest.raises(LoadError) as error:
+        find(["0032"])
+    assert "clone" not in str(error.value)

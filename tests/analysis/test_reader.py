@@ -18,6 +18,7 @@ from suite.analysis.rows import metrics
 from suite.analysis.rows.groups import Row
 from suite.analysis.rows.metrics import Line, clock_mhz, first_gpu, has_lines, lines_of
 from suite.record.parts.evidence import Recomputed
+from suite.record.parts.history import Ledger, Shapes
 from suite.record.record import Record
 from suite.record.saved import POINTS
 from tests import large, records
@@ -90,8 +91,10 @@ def watched() -> Record:
     assert one.identity
     identity = replace(one.identity, recomputed=Recomputed(8, 3, 4, 0.0))
     machine = one.environment["machine"] | {"gpus": ["NVIDIA T4"]}
+    shapes = Shapes((9,), (10,), 1, 10, 1, 0, 0.0, 1e7)
     return replace(
-        one, identity=identity, memory={"allocator_reserved_bytes": 12, "allocator_peak_bytes": 10},
+        one, identity=identity, ledger=Ledger(1, shapes=shapes),
+        memory={"allocator_reserved_bytes": 12, "allocator_peak_bytes": 10},
         settings=one.settings | {"device": "cuda"}, environment=one.environment | {"machine": machine},
         workload=one.workload | {"training_flops_per_sample": 10**7},
     )  # fmt: skip

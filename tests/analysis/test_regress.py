@@ -15,7 +15,7 @@ from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record
 from tests import records
 from tests.published import numbered
-from tests.records import replace
+from tests.records import replace, timed
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -121,3 +121,17 @@ def test_another_number_of_runs_is_refused_before_anything_is_printed_or_written
     (line,) = said.err.splitlines()
     assert line.startswith("training-suite compare: --fail-if compares two runs, BASE and NEW; ")
     assert not output.exists()
+
+
+def test_the_last_line_counts_what_is_not_known_to_be_as_fast(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noisy = [timed(step, "pytorch", at, run="new") for at, step in enumerate((0.02, 0.05, 0.03, 0.06, 0.02))]
+    base = [timed(0.03, "pytorch", at, run="base") for at in range(5)]
+    same = [[timed(step, "jax", at, run=name) for at, step in enumerate((0.05, 0.0501, 0.0502, 0.05, 0.0501))]
+            for name in ("base", "new")]  # fmt: skip
+    lacking = [timed(0.03, "tensorflow", at, run="base") for at in range(5)]
+    arguments = journals(tmp_path, [*base, *same[0], *lacking], [*noisy, *same[1]])
+    assert main([*arguments, "--fail-if", "slower=5%"]) == 0
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert [int(word) for word in said.replace(",", " ").split() if word.isdecimal()] == [0, 3, 1, 1, 1]

@@ -260,3 +260,12 @@ def test_every_block_holds_the_control_s_launches_too() -> None:
         held = order[block * (len(cells) + 2) : (block + 1) * (len(cells) + 2)]
         assert {number % CONTROL for _, number in held} == {block}
         assert {cell.framework for cell, number in held if number >= CONTROL} == {FRAMEWORKS[0]}
+
+
+def test_one_bad_ratio_of_six_hides_nothing() -> None:
+    ratios = [2.0, 2.1, 1.95, 2.05, 0.9, 2.0]
+    plain = stats.ttest_1samp(np.log(ratios), 0).pvalue
+    found = run_t_test(ratios)
+    assert found
+    assert found.low > 1 + MARGIN
+    assert found.p < plain

@@ -9,8 +9,10 @@ import matplotlib as mpl
 import pytest
 from PIL import Image
 
+from suite.compare.__main__ import main as compare
 from suite.list.__main__ import main as list_runs
 from suite.plot.__main__ import main as plot
+from suite.record.saved import pack
 from suite.report.plots import use_style
 from tests import records
 
@@ -107,3 +109,21 @@ def test_what_cannot_be_drawn_is_one_line(
     assert plot(["--storage", str(storage), "1", *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert meant in line
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_settings_of_a_run_are_listed_and_named_where_another_run_lacks_them(
+    storage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = [*records.launches(n=1), *records.launches(n=1, precision="bf16"), *records.launches(["jax"], n=1, batch=64)]
+    (storage / "0003_both.json").write_text(json.dumps(pack(records.saved(held))))
+    assert list_runs(["--storage", str(storage), "--json"]) == 0
+    settings = {line["run"]: line["settings"] for line in json.loads(capsys.readouterr().out)}
+    assert settings["0001_a"] == {"size": ["full"], "precision": ["fp32"], "batch": ["32"]}
+    assert settings["0003_both"] == {"size": ["full"], "precision": ["fp32", "bf16"], "batch": ["32", "64"]}
+    asked = ["0001_a", "--by", "precision", "--format", "json", "--storage", str(storage), "--output"]
+    assert compare([*asked, str(storage / "out")]) == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert [note for note in notes if "0003_both (fp32, bf16)" in note]
+    assert compare(["0003_both", *asked[1:], str(storage / "third")]) == 0
+    assert not [note for note in json.loads(capsys.readouterr().out)["notes"] if "0003" in note]

@@ -13,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from _pytest.config import get_config
 
 from suite.__main__ import COMMANDS as SUITE
 from suite.catalog import devices
@@ -21,6 +22,7 @@ from suite.catalog.suggest import ALSO_CALLED, HOMES, OPTIONS
 from suite.compare import options as compare_options
 from suite.plan.cell import FRAMEWORKS
 from suite.plan.command.common import DEVICE, GPU, command_parser
+from suite.plan.command.pytest_arguments import find_unknown
 from suite.run import __main__ as running
 
 ROOT = Path(__file__).parents[2]
@@ -211,3 +213,28 @@ def test_a_mistyped_value_is_refused_in_one_line_with_the_nearest(
 def test_a_number_of_launches_that_is_none_is_refused(launches: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert import_module("suite.reproduce.__main__").main(["smoke", "--launches", launches]) == 2
     assert "it must be at least 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--workload", "--framework=jax", "--batch"])
+def test_who_asks_a_comparison_for_a_part_of_a_run_hears_where_that_is_chosen(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        compare_options.parse(["0032", option])
+    assert "training-suite run" in capsys.readouterr().err
+
+
+def test_an_option_that_nobody_has_is_answered_and_none_of_pytest_or_a_plugin_is() -> None:
+    manager = get_config(["-p", "no:cacheprovider"]).pluginmanager
+    manager.load_setuptools_entrypoints("pytest11")
+    parser = manager.get_plugin("pytestconfig")._parser
+    given = [name for group in (parser._anonymous, *parser._groups) for each in group.options for name in each.names()]
+    assert {"--collect-only", "--benchmark-sort"} <= {*given}
+    assert not [name for name in given if find_unknown([name], [name])]
+    assert find_unknown(["-k", "jax", "--quiet=1", "--no-such-option=3"], []) == "--no-such-option"
+    assert find_unknown(["--function"], []) == "--function", "a word of their sources, and no option"
+    assert not find_unknown(["--", "--no-such-option"], []), "what follows is no option"
+    assert not find_unknown(["--no-such-option"], ["-p", "mine", "--no-such-option"]), "which may be of that plugin"
+    status, *modules = loaded(CODE, "suite.run")
+    assert status == "2"
+    assert not (HEAVY | {"pytest"}) & {*modules}

@@ -2,8 +2,8 @@
 
 XLA compiles for a card that it only has a description of (`h100_sxm.txtpb`), to machine code of sm_90a. It cannot try
 kernels there, so that the choice between cuDNN's algorithms, which is the first thing to change speed, is not made.
-``python -m tests.cuda_ahead.steps`` prints the table of docs/lab/gpu.md. Needs the CUDA plugin of the extra `jax-cuda`
-and ``JAX_PLATFORMS=cpu JAX_SKIP_CUDA_CONSTRAINTS_CHECK=1``, as ``tox run -e cuda-ahead`` sets them.
+``python -m tests.cuda_ahead.steps`` prints the figures of docs/lab/gpu.md. Needs the CUDA plugin of the extra
+`jax-cuda` and ``JAX_PLATFORMS=cpu JAX_SKIP_CUDA_CONSTRAINTS_CHECK=1``, as ``tox run -e cuda-ahead`` sets them.
 """
 
 # ruff: noqa: T201 - a command that prints

@@ -10,6 +10,24 @@ import pytest
 from suite.analysis.records.ledger import CHECKS
 from suite.verify.rules import RULES
 from tests.documents import ROOT
+from workloads.spec import WORKLOADS, read_declaration
+
+#: What the bounds on a fingerprint are of, by their names.
+BOUNDED = {
+    "first_loss": "loss of step 1",
+    "early_losses": "loss of steps 2 to 4",
+    "early_updates": "norm of each tensor's update after two steps",
+    "losses": "loss of later steps",
+    "updates": "norm of each tensor's update after later steps",
+}
+
+
+def _list_bounds() -> list[str]:
+    bounds = {name: read_declaration(name).bounds["fp32"] for name in WORKLOADS}
+    rows = [[words, *(f"{getattr(each, name):g}" for each in bounds.values())] for name, words in BOUNDED.items()]
+    head = ["agrees within", *(read_declaration(name).title for name in bounds)]
+    return [f"| {' | '.join(line)} |" for line in (head, [":--"] * len(head), *rows)]
+
 
 #: The page of each list, and its lines.
 TABLES = {
@@ -17,6 +35,7 @@ TABLES = {
         "lab/bundles.md",
         [f"{each.number}. **{each.name}**: {each.reason}. Stops: {each.stops}" for each in RULES],
     ),
+    "bounds": ("lab/identity.md", _list_bounds()),
     "ledger": ("lab/ledger.md", [f"- {check.what}: {check.bound}" for check in CHECKS]),
 }
 

@@ -6,13 +6,10 @@
 from __future__ import annotations
 
 import csv
-import json
-import math
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -135,30 +132,6 @@ def accuracy(run: str) -> list[list[str]]:
     return table if formats else [[cell for place, cell in enumerate(line) if place not in (1, 6)] for line in table]
 
 
-def releases(run: str, size: str) -> list[list[str]]:
-    """A line per workload and framework: its newest release against its oldest, and the largest step on the way."""
-    table = [["workload", "framework", "releases", "samples/s", "newest to oldest", "largest step"]]
-    for line in json.loads((ROOT / "results" / run / "run.json").read_text(encoding="utf-8"))["releases"]:
-        if line["cell"].endswith("-small") != (size == "small"):
-            continue
-        steps = line["releases"]
-        compared = [step for step in steps if step["to_before"]]
-        largest = max(compared, key=lambda step: abs(math.log(step["to_before"]["ratio"][0])))
-        across, step = steps[-1]["to_oldest"], largest["to_before"]
-        ends = " to ".join(number(str(each["samples_per_s"][0])) for each in (steps[0], steps[-1]))
-        table.append([
-            MODELS[line["cell"].split("-")[0]], NAMES[line["framework"]],
-            ", ".join(each["release"] for each in steps), ends,
-            _ratio(across) if across else DASH, f"{largest['release']}: {_ratio(step)}",
-        ])  # fmt: skip
-    return table
-
-
-def _ratio(change: dict[str, Any]) -> str:
-    value, low, high = change["ratio"]
-    return _judged(f"{value:.2f} ({low:.2f}{DASH}{high:.2f})", change["verdict"])
-
-
 def _judged(value: str, verdict: str | None) -> str:
     return f"{value} {verdict}" if verdict else value
 
@@ -193,6 +166,17 @@ def inference(run: str) -> list[list[str]]:
     return table
 
 
+def checkpoints(run: str) -> list[list[str]]:
+    """By how much a save delays training, with the framework's usual way and asynchronously."""
+    lines: dict[tuple[str, str], list[str]] = {}
+    for row in rows(run, "checkpoints.csv"):
+        place = MODELS[row["workload"]], NAMES[row["cell"].split("-")[1]]
+        value, low, high = (number(row[f"delay_ms{end}"]) for end in ("", "_low", "_high"))
+        lines.setdefault(place, []).append(f"{value} ({low} to {high})")
+    head = ["workload", "framework", "delay, ms", "asynchronous, ms"]
+    return [head, *([*place, *texts] for place, texts in lines.items())]
+
+
 def speedups(run: str, axis: str) -> list[list[str]]:
     """What another value of an axis changes, by workload and batch: a column for each framework."""
     lines: dict[tuple[str, str], dict[str, str]] = {}
@@ -223,14 +207,15 @@ def profile(run: str, workload: str, batch: str, *releases: str) -> list[list[st
 def along(*arguments: str) -> list[list[str]]:
     """Of runs, a line per cell with another value of an axis than usual: how many times as fast it is."""
     *runs, axis = arguments
-    lines = [["workload", "size", "framework", axis, "n", "training", "passes", "requests"]]
+    lines = [["workload", "size", "framework", axis, "n", "training", "passes", "requests"]]  # of which not all served
     for made in (table(each) for run in runs for each in group(load([RUNS[run]]).launches, axis)):
         for cell, row in zip(made.cells, made.group.rows, strict=True):
             if not cell.ratio.value or cell.ratio.baseline == cell.cell:
                 continue
             line = [MODELS[row.cell.workload], row.cell.size, NAMES[row.cell.framework], cell.settings[axis]]
             line.append(str(cell.launches_ok))
-            ratios = (cell.ratio, *made.findings.servings[row.key].ratios.values())
+            served = made.findings.servings.get(row.key)
+            ratios = (cell.ratio, *(served.ratios.values() if served else ()))
             lines.append(
                 [*line, *(_judged(f"{x.value:.2f} ({x.low:.2f}{DASH}{x.high:.2f})", x.verdict) for x in ratios)]
             )
@@ -258,7 +243,7 @@ def gpu(journal: str) -> list[list[str]]:
     return lines
 
 
-OTHERS = (accuracy, releases, inference, along, gpu)
+OTHERS = (accuracy, inference, along, gpu, checkpoints)
 MAKERS: dict[str, Callable[..., list[list[str]]]] = {
     each.__name__: each for each in (answer, cells, settings, speedups, profile, *OTHERS)
 }
@@ -287,5 +272,5 @@ def test_the_readme_and_the_results_have_their_tables() -> None:
     found = {name: TABLE.findall((ROOT / name).read_text()) for name in ("README.md", *RESULTS)}
     assert [(kind, run) for _, kind, run, _ in found["README.md"]] == [("answer", " ".join(ANSWER))]
     kinds = [kind for _, kind, _, _ in found["docs/results-cpu.md"]]
-    assert {*kinds} == {"profile", "cells", "settings", "speedups", "inference", "along", "releases"}
+    assert {*kinds} == {"profile", "cells", "settings", "speedups", "inference", "along", "checkpoints"}
     assert len(found["docs/accuracy.md"]) == 2

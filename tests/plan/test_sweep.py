@@ -193,6 +193,18 @@ def test_a_count_is_a_whole_number(axis: str, text: str) -> None:
         parse_values(axis, text)
 
 
+@pytest.mark.parametrize(
+    ("axis", "text", "instead"),
+    [
+        ("compile", "apex", "--precision bf16"), ("precision", "Apex", "--precision bf16"),
+        ("strategy", "dataparallel", "--strategy ddp"), ("strategy", "dp", "--strategy ddp"),
+    ],
+)  # fmt: skip
+def test_what_was_replaced_is_answered_by_what_replaces_it(axis: str, text: str, instead: str) -> None:
+    with pytest.raises(MatrixError, match=rf"^--{axis}: .*{instead}"):
+        parse_values(axis, text)
+
+
 def test_matrices_can_be_listed_with_commas() -> None:
     both = union_of_names(["precision,batch"], gpu=False)
     assert both == union_of_names(["precision", "batch"], gpu=False)

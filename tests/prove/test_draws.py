@@ -97,3 +97,25 @@ def test_a_dropout_that_only_one_side_draws_is_missing() -> None:
     kept = np.stack([plain * (draw.random(plain.shape) >= RATE) / (1 - RATE) for _ in range(DRAWS)])
     still = np.stack([plain] * DRAWS)
     assert cause((plain, kept), (plain, still)) == cause((plain, still), (plain, kept)) == "dropout missing"
+
+
+def dropped_paths(seed: int, rate: float, samples: int, added: bool) -> tuple[Any, Any]:
+    """What a residual branch gives that is left out for whole samples (stochastic depth), alone or ``added``."""
+    fixed, draw = np.random.default_rng(1), np.random.default_rng(seed)
+    branch, stem = fixed.standard_normal((2, samples, 12, WIDTH))
+    kept = (draw.random((DRAWS, samples, 1, 1)) >= rate) / (1 - rate)
+    return branch + added * stem, branch * kept + added * stem
+
+
+@pytest.mark.parametrize("samples", [2, 8])
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
+@pytest.mark.parametrize("added", [False, True])
+def test_samples_that_are_left_out_whole_draw_alike_by_chance(samples: int, rate: float, added: bool) -> None:
+    make = partial(dropped_paths, rate=rate, samples=samples, added=added)
+    assert [cause(make(2 * seed), make(2 * seed + 1)) for seed in range(10, 40)] == [None] * 30
+
+
+def test_samples_that_are_left_out_whole_otherwise_are_seen() -> None:
+    right, other, still = (dropped_paths(seed, rate, SAMPLES, True) for seed, rate in enumerate((0.1, 0.5, 0.0)))
+    again = other[0], np.concatenate([other[1][:8]] * 4)
+    assert None not in (cause(right, other), cause(right, still), cause(other, again))

@@ -87,6 +87,28 @@ def test_constants_are_exact_and_those_that_are_rounded_are_named() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@in_own_process
+def names_within(framework: str, given: dict[str, str]) -> list[str]:
+    """Those of two layers of one name, in models around them."""
+    import keras
+
+    from workloads.defaults.keras import variables
+
+    del framework
+    inner = [
+        keras.Sequential([keras.layers.Dense(1, use_bias=False, name="dense")], name=name) for name in ("one", "two")
+    ]
+    model = keras.Sequential(inner, name="whole")
+    model.build((1, 2))
+    model.canonical_names = given
+    return list(variables(model))
+
+
+def test_a_model_s_own_name_can_be_left_out_of_the_names_in_it() -> None:
+    assert names_within("tensorflow", {"whole": ""}) == ["one/dense/kernel", "two/dense/kernel"]
+    assert names_within("tensorflow", {"whole": "", "one": "encoder"})[0] == "encoder/dense/kernel"
+
+
 @pytest.mark.slow
 @needs_frameworks("pytorch")
 def test_a_port_whose_constants_keras_rounds_is_the_same_but_for_them() -> None:
@@ -147,7 +169,7 @@ def test_no_layer_of_the_template_is_blamed_for_its_activation(
     ("tensorflow", '"hidden/kernel", (self.features, self.hidden)', '"hidden/kernel", (self.hidden, self.features)',
      "tensor hidden/kernel, (32, 20) in the spec: defaults/keras.py line"),
     ("tensorflow", '"hidden/bias"', '"hidden/shift"',
-     "tensor hidden/bias, which the spec does not have: defaults/keras.py line"),
+     "tensor hidden/bias, which the spec does not have (it has hidden/shift); model.canonical_names renames layers:"),
     pytest.param("pytorch", '"hidden/kernel", (self.features, self.hidden)',
         '"hidden/kernel", (self.hidden, self.features)',
         "tensor hidden/kernel, (32, 20) in the spec: defaults/pytorch.py line", marks=pytest.mark.slow),
@@ -162,3 +184,14 @@ def test_an_error_on_the_way_in_is_one_line(framework: str, old: str, new: str, 
     assert error.startswith(words), error
     assert "\n" not in error
     assert "[[" not in error
+
+
+@needs_frameworks("pytorch")
+def test_an_error_is_told_in_the_line_of_its_stage(folder: Path) -> None:
+    """That of a pass with dropout, although the evaluations before it were done."""
+    raised = "        assert not (self.training and self.dropout.p), 'no generator'\n        return self.logits"
+    replace(folder / "pytorch.py", "        return self.logits", raised)
+    one, given = numbers_of("pytorch", folder)
+    found = {check.name: check for check in checks(one, one, given)}
+    assert [name for name, check in found.items() if check.failed] == ["dropout"]
+    assert "no generator" in found["dropout"].detail

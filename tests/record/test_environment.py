@@ -204,6 +204,25 @@ def test_the_tightest_of_affinity_and_quotas_counts(
 
 
 @pytest.mark.usefixtures("eight_cores")
+@pytest.mark.parametrize(
+    ("own", "files", "limit"),
+    [
+        ("0::/a\n", {"a/io.max": "8:16 rbps=2097152 wbps=max riops=max wiops=120\n"}, 2097152),
+        ("0::/a\n", {"a/io.max": "8:16 rbps=max wbps=1048576 riops=max wiops=max\n"}, None),
+        ("0::/a/b\n", {"a/io.max": "8:0 rbps=4000 wbps=max\n8:16 rbps=3000\n", "a/b/io.max": "8:0 rbps=5000\n"}, 3000),
+        ("5:blkio:/a\n", {"blkio/a/blkio.throttle.read_bps_device": "254:0 1000000\n"}, 1_000_000),
+        ("5:blkio:/a\n", {"blkio/b/blkio.throttle.read_bps_device": "254:0 1000000\n"}, None),
+        ("0::/\n", {}, None),
+    ],
+)
+def test_a_limit_on_reading_is_part_of_the_machine(
+    tmp_path: Path, own: str, files: dict[str, str], limit: int | None
+) -> None:
+    groups(tmp_path, own, files)
+    assert machine().get("read_limit") == limit
+
+
+@pytest.mark.usefixtures("eight_cores")
 def test_a_system_without_affinity_has_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity")
     assert usable_cores() == 16

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from suite.analysis.rows.wording import NONE
 from suite.plan.cell import AUTO, Loader
 from suite.record.record import Record
 from suite.report.plots.kinds.lines import batch as draw_batch
 from suite.report.plots.kinds.lines import break_even
-from suite.report.tables.curves import batches, courses, memory_kind, speed_ups, workers
+from suite.report.tables.curves import NEVER, batches, courses, memory_kind, pays, speed_ups, workers
+from suite.report.tables.timed import view
 from tests import records
 from tests.drawn import said
 from tests.records import only, timed
@@ -190,3 +192,18 @@ def test_modes_of_other_settings_or_frameworks_are_not_set_side_by_side() -> Non
     held = [timed(0.1), timed(0.1, batch=64, compile="compile"), *records.launches(["jax", "tensorflow"], n=1)]
     assert courses(only(held)) == []
     assert courses(only([timed(0.1, first_step_s=None), timed(0.1, compile="compile")])) == []
+
+
+@pytest.mark.parametrize(("step_s", "words"), [
+    ((0.05,) * 6, "20.0"), ((0.2,) * 6, NEVER), ((0.06, 0.13) * 3, "not decided"), ((0.1,) * 6, "equally fast"),
+])  # fmt: skip
+def test_compiling_pays_where_it_is_decidedly_faster(step_s: tuple[float, ...], words: str) -> None:
+    held = [timed(0.1, launch=block, first_step_s=2.0) for block in range(6)]
+    held += [timed(step, launch=block, first_step_s=3.0, compile="compile") for block, step in enumerate(step_s)]
+    table = only(held)
+    told = {row.cell.compile: pays(table, row) for row in table.group.rows}
+    assert told == {"eager": "", "compile": words}
+    shown = view(table).grid
+    (column,) = ([row[shown.headers.index("pays after")] for row in each.rows] for each in [shown])
+    assert column == [NONE, words]
+    assert words == "20.0" or "never" in said(break_even(table)) or words in said(break_even(table))

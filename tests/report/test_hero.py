@@ -61,10 +61,11 @@ def test_synthetic_data_is_named() -> None:
     assert "SYNTHETIC DATA" in said(hero([only(records.launches(kind="synthetic"))]))
 
 
-def test_the_picture_of_the_readme_is_that_of_the_published_runs(tmp_path: Path) -> None:
+def test_the_pictures_of_the_readme_are_those_of_the_published_runs(tmp_path: Path) -> None:
     assert main(["--output", str(tmp_path / "a.png")]) == 0
-    kept = Path(__file__).parents[2] / "docs" / "hero.png"
-    assert kept.read_bytes() == (tmp_path / "a.png").read_bytes(), "draw it anew: python -m tests.studies.hero"
+    for end in (".png", "-dark.png"):
+        kept, made = Path(__file__).parents[2] / "docs" / f"hero{end}", tmp_path / f"a{end}"
+        assert kept.read_bytes() == made.read_bytes(), "draw it anew: python -m tests.studies.hero"
 
 
 def test_the_picture_of_the_readme_is_of_one_machine(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 from suite.compare.__main__ import main
+from suite.plan.cell import FRAMEWORKS
 from suite.record.parts.evidence import Answered
 from suite.record.record import Record
 from suite.report import plots
 from suite.report.screen import markdown
+from suite.report.screen.short import screen
 from suite.report.tables import inference
 from suite.report.tables.inference import COLUMNS
+from suite.report.text.answer import answer
 from tests import records
 from tests.expected import golden
 
@@ -80,3 +83,15 @@ def test_files_json_and_page_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with (tmp_path / "out" / "launches.csv").open(newline="", encoding="utf-8") as file:
         assert float(next(csv.DictReader(file))["infer_latency_ms_p99"]) > 0
     assert "Inference with the trained CIFAR-100 CNN" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
+def test_no_verdict_is_left_out_on_a_screen() -> None:
+    held = [*served(threads=1), *served(layout="channels-first"), *served(batch=64)]
+    found = records.only(held)
+    for width in (120, 200):
+        lines = screen(answer([found]), [found], [], width, more="more")
+        shown = "\n".join(lines)
+        assert "request verdict" in shown
+        assert all(len(line) < width for line in lines if line.startswith(("framework", *FRAMEWORKS)))
+    (line, *_) = [line for line in answer([found]).lines if ", training" in line]
+    assert len(line) > len("CIFAR-100 CNN, training")

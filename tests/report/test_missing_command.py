@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,9 @@ import pytest
 
 from suite.analysis.records.load import load
 from suite.analysis.rows.runs import Count, counts
+from suite.plan.cell import Cell
 from suite.plan.command import options
-from suite.plan.matrix import Matrix
+from suite.plan.matrix import Matrix, matrix
 from suite.plan.measuring import SEQUENTIAL
 from suite.report.text.missing import command, sentences
 from suite.session.launches.settings import settings
@@ -127,3 +130,20 @@ def test_a_workload_from_outside_is_named(tmp_path: Path) -> None:
     (sentence,) = sentences(counts(load([path])))
     assert "--workloads flowers --resume=run-a" in sentence
     assert "--workloads" not in command("r", {}, ["imdb_lstm"])
+
+
+def older(cells: Sequence[Cell], *launches: int) -> Count:
+    """A run of the matrix `precision` that did not record what was typed, with so many launches of these cells."""
+    return Count("r", sum(launches), 99, False, {"matrix": "precision"}, dict(zip(cells, launches, strict=True)))
+
+
+def test_an_older_run_of_a_part_of_its_matrix_asks_for_no_more_than_is_missing() -> None:
+    cells = matrix("precision").cells
+    (sentence,) = sentences([older(cells[:2], 6, 5)])
+    (chosen,) = re.findall(r"-k (\S+)", sentence)
+    assert [cell for cell in cells if chosen in f"{cell.id}-launch0"] == [cells[1]]
+    (whole,) = sentences([older(cells, 2, *[1] * (len(cells) - 1))])
+    assert "-k" not in whole
+    (other,) = sentences([older([cells[0], cells[1].but(batch=3)], 6, 5)])
+    assert cells[1].but(batch=3).id in other
+    assert "training-suite" not in other, "today's matrix would make other launches"

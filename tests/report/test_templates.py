@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 from jinja2 import UndefinedError
+from markupsafe import escape
 from packaging.version import Version
 from test_page import Page
 
 from suite.analysis.rows.wording import DASH
 from suite.report.format.view import Grid
-from suite.report.html.document import render
+from suite.report.html.document import render, unbroken
 
 pytestmark = pytest.mark.drawing
 
@@ -102,3 +103,10 @@ def test_a_wheel_holds_the_templates(tmp_path: Path) -> None:
     prefix = "suite/report/templates/"
     there = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
     assert there == {path.name for path in TEMPLATES.iterdir()}
+
+
+def test_no_line_breaks_within_a_small_number_and_text_stays_escaped() -> None:
+    shown = unbroken("<b>differs</b>: update of kernel-2 by 2.5e-06")
+    assert '<span class="number">2.5e-06</span>' in shown
+    assert "<b>" not in shown
+    assert re.sub(r"</?span[^>]*>", "", shown) == escape("<b>differs</b>: update of kernel-2 by 2.5e-06")

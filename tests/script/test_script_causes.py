@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from suite.analysis.bottlenecks.watched import find_causes
+from suite.analysis.bottlenecks.watched import advise, find_causes, find_loading
+from suite.analysis.statistics.inference import Estimate
 from suite.plan.measuring import Plan
 from suite.script.observer import hooks
 from suite.script.seen import Seen
 from suite.watch import count_samples
 
 
-def seen(threads_per_core: int = 1, **found: Any) -> SimpleNamespace:
+def seen(threads_per_core: int = 1, **found: Any) -> Any:
     """A row of two launches in which this was seen, on two logical cores."""
     nothing = {"waits": 0.0, "lines": {}, "grows_bytes_per_s": 0.0, "ranks_own_s": [], "threads": 2, "workers": 0}
     settings = {"device": "cpu", "watched": nothing | found}
@@ -37,9 +38,27 @@ def seen(threads_per_core: int = 1, **found: Any) -> SimpleNamespace:
     ],
 )  # fmt: skip
 def test_each_cause_is_named_and_nothing_else(found: dict[str, Any], named: str) -> None:
-    said = " ".join(find_causes(seen(**found)))  # type: ignore[arg-type]
+    said = " ".join(cause for _, cause in find_causes(seen(**found)))
     assert named in said
     assert bool(said) == bool(named)
+
+
+def test_what_takes_most_of_a_step_comes_first() -> None:
+    causes = find_causes(seen(waits=0.2, lines={"a.py:3": 0.3}, threads=1))
+    assert [share for share, _ in causes] == pytest.approx([0.5, 0.3, 0.2])
+
+
+@pytest.mark.parametrize(("loads", "share"), [((0.3, 0.5), 0.4), ((0.01, 0.5), 0.0), ((0.06, 0.07), 0.0)])
+def test_loading_is_decided_by_looks_where_steps_without_it_do_not_decide(
+    loads: tuple[float, float], share: float
+) -> None:
+    row = seen()
+    row.ok = [seen(loads=each).ok[0] for each in loads]
+    undecided, decided = Estimate(0.5, 0.0, 0.7, 3), Estimate(0.2, 0.1, 0.3, 3)
+    assert find_loading(row, undecided) == pytest.approx(share)
+    assert find_loading(row, decided) == 0.2
+    assert find_loading(row, Estimate(0.0, -0.1, 0.02, 3)) == 0.0
+    assert any("num_workers" in words for words in advise(row, "undecided", undecided)) == bool(share)
 
 
 def test_ranks_are_told_apart_by_their_time_beside_the_backward_pass() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from suite.analysis.identity.self_checks import find_norms_apart
 from suite.analysis.identity.verdicts import UNPROVED, verdicts
 from suite.analysis.options import threshold
 from suite.analysis.records.load import Launch, LoadError
@@ -18,14 +19,16 @@ from suite.analysis.statistics.multiple_testing import ratios
 from suite.compare.comparing import group_launches
 from suite.compare.options import parse
 from suite.plan.settings.tunings import KEPT_MEMORY
+from suite.record.parts.profile import Profile, Share
 from suite.record.record import Record
 from suite.report.plots import find_charts
 from suite.report.screen.short import screen
 from suite.report.tables import timed
 from suite.report.tables.frame import table
 from suite.report.text.answer import answer
+from suite.report.text.why import explain_pairs
 from suite.script.__main__ import main
-from suite.script.answer import answers, find_faster
+from suite.script.answer import answers, find_faster, groups_of
 from suite.script.session import Session
 from suite.script.variants import Variant, switches, together
 from tests import records
@@ -150,6 +153,49 @@ def test_what_is_faster_is_tried_together_with_the_fastest_first(tmp_path: Path)
     assert both.environment == {**of_all["kept-memory"].environment, **of_all["one-arena"].environment}
     lines = [*answers(path, of_all)]
     assert [line for line in lines if all(f"{name}={value}" in line for name, value in KEPT_MEMORY.items())]
+
+
+@pytest.mark.parametrize(
+    ("norms", "others", "apart"),
+    [
+        ([2.0, 2.0], [2.0, 2.0000001], 0.0), ([2.0, 2.0], [2.2, 2.2], 0.1), ([2.0], [2.2], 0.0), ([2.0] * 9, [], 0.0),
+        ([2.0, 2.1], [2.4, 2.5], 0.0), ([2.0, 2.1, 2.0, 2.1], [2.3, 2.4, 2.3, 2.4], 1 / 12),
+        ([2.0, 2.1, 2.0, 2.1], [2.1, 2.2, 2.1, 2.2], 0.0),
+    ],
+)  # fmt: skip
+def test_weights_are_others_where_their_norm_is_farther_off_than_launches(
+    norms: list[float], others: list[float], apart: float
+) -> None:
+    first, second = ([script(0.01, "", 0, weights_norm=norm) for norm in each] for each in (norms, others))
+    assert find_norms_apart(first, second) == pytest.approx(apart, rel=0.2)
+    assert find_norms_apart(second, first) == pytest.approx(apart, rel=0.2)
+
+
+def test_a_faster_variant_that_trains_something_else_is_told_and_is_no_winner(tmp_path: Path) -> None:
+    held = [
+        *launches({"": 0.03, "one-arena": 0.02}, weights_norm=5.0), *launches({"kept-memory": 0.01}, weights_norm=5.5)
+    ]  # fmt: skip
+    path = records.save(tmp_path / "0001_script.json", [each.record for each in held])
+    assert [row.cell.variant for row, _ in find_faster(path)] == ["one-arena"]
+    variants = {each.name: each for each in switches("kept-memory,one-arena", "jax", "cpu", Variant("", ("python",)))}
+    told = [line for line in answers(path, variants) if line.startswith("kept-memory: after")]
+    assert len(told) == 1
+    assert "1e-01" in told[0]
+
+
+def test_what_a_variant_changed_of_a_step_is_told_by_its_profiles(tmp_path: Path) -> None:
+    held = [
+        replace(record, profile=Profile(4, s, s, {"matrix product": Share(0.01, 3), "optimizer": Share(s - 0.01, 1)}))
+        for each in launches({"": 0.03, "kept-memory": 0.02})
+        if (s := (record := each.record).phases["train"].step_s)
+    ]
+    path = records.save(tmp_path / "0001_script.json", held)
+    told = [line for line in answers(path, {}) if "matrix product" in line]
+    assert ["33%" in told[0], "50%" in told[1]] == [True, True]
+    ((pair, _),) = explain_pairs(table(groups_of(path)[0]))
+    assert pair.causes
+    assert [each.category for each in pair.causes.causes] == ["optimizer"]
+    assert pair.causes.causes[0].certain
 
 
 def test_of_two_that_set_one_variable_otherwise_the_first_counts() -> None:

@@ -110,6 +110,12 @@ def test_switches_are_those_that_the_training_can_feel() -> None:
         switches("kept-memroy", "jax", "cpu", script)
 
 
+def test_ranks_are_given_the_threads_of_their_own_cores() -> None:
+    for ranks, threads in ((1, {"1", "4"}), (2, {"1", "2", "4"}), (8, {"1"})):
+        found = list_switches("pytorch", 8, ranks).values()
+        assert {value for each in found if (value := each.variables.get("OMP_NUM_THREADS"))} == threads, ranks
+
+
 def test_a_switch_whose_variable_is_set_is_not_tried_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
     script = Variant(AS_IT_IS, ("python", "train.py"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -42,11 +43,24 @@ def test_samples_are_the_length_of_the_first_array(batch: object, samples: int) 
     assert count_samples(batch) == samples
 
 
+@pytest.mark.parametrize(("backends", "asked"), [({}, []), ({"gpu": 1}, ["gpu"])])
+def test_jax_is_not_asked_for_a_device_before_it_computes(
+    monkeypatch: pytest.MonkeyPatch, backends: dict[str, int], asked: list[str]
+) -> None:
+    said: list[str] = []
+    jax = SimpleNamespace(default_backend=lambda: said.append("gpu") or "gpu")
+    monkeypatch.setitem(sys.modules, "jax", jax)
+    monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", SimpleNamespace(_backends=backends))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())  # whose loader a script in JAX may have
+    assert watching._device() == ("cuda" if asked else "cpu")
+    assert said == asked
+
+
 @pytest.fixture
 def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """The socket of the process that measures."""
     monkeypatch.setenv(watching.SOCKET, str(tmp_path / "w"))
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listens:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listens:
         listens.bind(str(tmp_path / "w"))
         listens.listen()
         yield listens
@@ -68,8 +82,12 @@ def told(
         observer._pipe.close()
 
 
-def messages(pipe: socket.socket) -> list[dict[str, object]]:
-    return [json.loads(line) for line in pipe.recv(1 << 16).splitlines()]
+def messages(pipe: socket.socket) -> list[dict[str, Any]]:
+    found = []
+    with contextlib.suppress(BlockingIOError):
+        while message := pipe.recv(1 << 16, socket.MSG_DONTWAIT):
+            found.append(json.loads(message))
+    return found
 
 
 def run(observer: Observer, clock: list[float], steps: int, step_s: float) -> None:
@@ -83,8 +101,8 @@ def test_a_window_ends_with_the_first_step_after_its_time(told: tuple[Observer, 
     run(observer, clock, 9, 0.125)
     hello, *windows = messages(pipe)
     assert hello["hello"] == os.getpid()
-    assert [each["window"][0] for each in windows] == [4, 4]  # type: ignore[index]
-    assert windows[0]["window"][1:3] == pytest.approx([0.0, 0.5])  # type: ignore[index]
+    assert [each["window"][0] for each in windows] == [4, 4]
+    assert windows[0]["window"][1:3] == pytest.approx([0.0, 0.5])
 
 
 def test_a_pause_is_counted_and_part_of_no_window(told: tuple[Observer, list[float], socket.socket]) -> None:
@@ -93,7 +111,7 @@ def test_a_pause_is_counted_and_part_of_no_window(told: tuple[Observer, list[flo
     run(observer, clock, 1, 30.0)
     run(observer, clock, 4, 0.125)
     windows = messages(pipe)[1:]
-    assert [each["window"][2] - each["window"][1] for each in windows] == pytest.approx([0.5, 0.5])  # type: ignore[index]
+    assert [each["window"][2] - each["window"][1] for each in windows] == pytest.approx([0.5, 0.5])
     assert windows[-1]["pauses"] == [1, 30.0]
 
 
@@ -111,8 +129,8 @@ def test_a_framework_imported_late_is_told_and_the_observation_goes_on(
     observer.tell_packages()
     run(observer, clock, 4, 0.125)
     _, late, window = messages(pipe)
-    assert late["packages"]["optax"] == "0.0.7"  # type: ignore[index]
-    assert window["window"][0] == 4  # type: ignore[index]
+    assert late["packages"]["optax"] == "0.0.7"
+    assert window["window"][0] == 4
 
 
 def test_a_framework_imported_before_the_first_step_ends_its_own_connection(listening: socket.socket) -> None:
@@ -123,15 +141,48 @@ def test_a_framework_imported_before_the_first_step_ends_its_own_connection(list
         assert pipe.recv(1) == b""
 
 
-@pytest.mark.parametrize("ended", [0.0, 7.0])
-def test_time_of_threads_that_ended_is_no_waiting(
-    told: tuple[Observer, list[float], socket.socket], monkeypatch: pytest.MonkeyPatch, ended: float
+def test_one_who_does_not_listen_holds_no_script_and_what_he_missed_is_counted(
+    told: tuple[Observer, list[float], socket.socket],
 ) -> None:
     observer, clock, pipe = told
-    monkeypatch.setattr(watching, "running_s", lambda: observer._ran_s + 2.0)  # of the threads that still live
-    monkeypatch.setattr(watching.time, "process_time", lambda: observer._cpu_s + ended)
+    for _ in range(1000):  # more than a socket holds
+        run(observer, clock, 4, 0.125)
+    held = messages(pipe)
     run(observer, clock, 4, 0.125)
-    assert messages(pipe)[-1]["ran"] == pytest.approx(max(2.0, ended))
+    (last,) = messages(pipe)
+    assert last["dropped"] == 1001 - (len(held) - 1) - 1
+
+
+def test_the_norm_of_the_weights_is_told_outside_of_a_window(
+    told: tuple[Observer, list[float], socket.socket],
+) -> None:
+    observer, clock, pipe = told
+    run(observer, clock, 3, 0.125)
+
+    def takes_long() -> float:
+        clock[0] += 5.0
+        return 2.5
+
+    observer.tell_norm(takes_long)
+    observer.tell_norm(lambda: 1 / 0)
+    run(observer, clock, 4, 0.125)
+    _, norm, window = messages(pipe)
+    assert norm == {"norm": 2.5}
+    assert window["window"][:1] == [4]
+
+
+@pytest.mark.parametrize("went", [["begun", "written"], ["begun", "it failed"], ["it failed"]])
+def test_one_window_is_profiled_after_one_that_is_not(
+    told: tuple[Observer, list[float], socket.socket], went: list[str]
+) -> None:
+    observer, clock, pipe = told
+    left = iter(went)
+    observer.profiler = SimpleNamespace(turn=lambda _: next(left))
+    pipe.send(b"profile")
+    run(observer, clock, 13, 0.125)
+    windows = [(each["phase"], each["window"][0], each["profile"]) for each in messages(pipe)[1:]]
+    profiled = [("profile", 2, each) for each in went]
+    assert windows[: len(went) + 2] == [("train", 4, None), *profiled, ("train", 4, None)]
 
 
 @pytest.mark.parametrize("value", ["", "first", "-1"])

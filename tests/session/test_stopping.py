@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, SEQUENTIAL
 from suite.record.record import Record
 from suite.session.launches.launcher import drawn_launch
 from suite.session.opening import advice
-from suite.session.stopping import Stopping
+from suite.session.stopping import Stopping, spent_s
 from tests import records
 from tests.records import replace
 from tests.sessions import Suite, refused
@@ -103,6 +104,11 @@ def test_after_the_last_block_nobody_is_sent_to_go_on() -> None:
         settings=SimpleNamespace(budget_s=600.0),
     )  # fmt: skip
     assert "Go on for as long again" in advice(run, ["suite"])
+    run.records = launched(FIRST_LOOK, {"pytorch": 1.0, "tensorflow": 1.05, "jax": 2.0})
+    told, (needed,) = advice(run, ["suite"]), standing(run.records).needed
+    assert FIRST_LOOK < needed < LAST_LOOK
+    assert f"About {needed} blocks would decide 1" in told
+    assert f"--budget={math.ceil(spent_s(run.records) * needed / FIRST_LOOK / 60)}min" in told
     run.records = launched(LAST_LOOK)
     assert advice(run, ["suite"]).startswith("Undecided comparisons: 1, after all 20 blocks")
 

@@ -40,7 +40,7 @@ from tests.weights import published, weight
 JUDGED = {
     "ratio_min", "ratio_max", "ratio_p", "ratio_verdict", "ratio_blocks_to_decide", "control_min", "control_max",
     "efficiency_min", "efficiency_max", "efficiency_verdict", "bottleneck", "bottleneck_detail", "loading_share",
-    "advice", "symptoms",
+    "advice", "symptoms", "tuning",
     "identity", "identity_kind",
 }  # fmt: skip
 #: The runs that were published with another `--by` than the framework.

@@ -145,6 +145,9 @@ FORGED: dict[str, tuple[Forge, str, str]] = {
     "every launch in a session of its own": (sessions, FAILED, "one run"),
     "times of nowhere": (lambda lines, _: lines[3].update(started=lines[3]["started"][:19]), FAILED, "one run"),
     "a processor called H100": (launches_say("environment.machine.cpu", "NVIDIA H100 80GB HBM3"), FAILED, "device"),
+    "a name with a letter of another alphabet": (
+        launches_say("environment.machine.cpu", "Int\u0435l(R) Xeon(R) Processor"), FAILED, "device"
+    ),
     "a processor called RTX": (launches_say("environment.machine.cpu", "NVIDIA RTX 6000 Ada"), FAILED, "device"),
     "a processor that throttled as GPUs do": (
         launches_say("flags", ["throttled", "disturbed"], one), FAILED, "protocol"

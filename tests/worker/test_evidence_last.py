@@ -151,9 +151,37 @@ def test_a_step_that_became_another_is_off_a_fresh_model_s(lasts: int, off: floa
     old = Aging(lasts)
     for number in range(5):
         old.step(number)
-    found, again = Replay.of(old, [5, 6]).deviation(Aging(100))
+    found, again = Replay.of(old, [5, 6]).deviation(Aging(100), "cpu")
     assert found == pytest.approx(off)
     assert again == (0.0 if off else None)
+
+
+@pytest.mark.parametrize("lasts", range(3, 12))
+def test_a_fresh_model_that_becomes_another_one_as_it_replays_excuses_nothing(lasts: int) -> None:
+    old = Aging(lasts)
+    for number in range(lasts):
+        old.step(number)
+    found, again = Replay.of(old, [20, 21]).deviation(Aging(lasts), "cpu")
+    assert (found, again) == (pytest.approx(0.9), 0.0)
+
+
+class Scattering(Straight):
+    """Never moves twice as far."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.draw = np.random.default_rng(seed)
+
+    def step(self, batch: Any) -> float:
+        self.held = {name: array + 1 + 1e-6 * self.draw.random() for name, array in self.held.items()}
+        return 1.0
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_device_that_never_repeats_itself_is_allowed_as_much_as_it_differs(device: str) -> None:
+    found, again = Replay.of(Scattering(0), [1, 2]).deviation(Scattering(1), device)
+    assert 0 < found < 1e-6
+    assert 0 < (again or 0) < 1e-6
 
 
 def test_a_tensor_that_stays_after_the_last_window_is_seen() -> None:

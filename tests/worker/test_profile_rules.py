@@ -10,8 +10,9 @@ import pytest
 
 from suite.record.parts.profile import CATEGORIES
 from suite.worker.profilers import rules, xla
+from suite.worker.profilers.kineto import events_of, for_people
 from suite.worker.profilers.onednn import shares_of
-from suite.worker.profilers.timeline import OTHER
+from suite.worker.profilers.timeline import OTHER, shares
 from suite.worker.profilers.xla import Instruction, program
 from tests.frameworks import framework_of, needs_frameworks
 
@@ -216,21 +217,15 @@ def test_a_kernel_of_cuda_is_placed_by_its_name() -> None:
     assert rules.kernel_contents("ampere_sgemm_128x64_nt") == ()
 
 
-@needs_frameworks("pytorch")
 def test_a_trace_of_pytorch_for_people_names_no_machine_and_has_only_rows_of_processes() -> None:
-    from suite.worker.profilers.pytorch import for_people
-
     step = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 7, "tid": 7, "ts": 1.0, "dur": 2.0}
     nobody = {"ph": "i", "name": "Record Window End", "pid": "", "tid": "", "ts": 3.0}
     written = {"schemaVersion": 1, "host_name": "mine", "traceName": "/home/me/x.json", "traceEvents": [step, nobody]}
     assert for_people(written) == {"schemaVersion": 1, "traceEvents": [step]}
 
 
-@needs_frameworks("pytorch")
 def test_a_trace_of_pytorch_on_cuda_counts_kernels_and_not_operators() -> None:
     """Made by hand in the format of `torch.profiler`: nothing here was recorded on a GPU."""
-    from suite.worker.profilers.pytorch import events_of
-    from suite.worker.profilers.timeline import shares
 
     def row(kind: str, name: str, start: float, length: float, thread: int) -> dict[str, Any]:
         return {"ph": "X", "cat": kind, "name": name, "pid": 1, "tid": thread, "ts": start, "dur": length}

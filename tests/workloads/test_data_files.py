@@ -15,7 +15,7 @@ from test_data_prepare import cache, no_network  # noqa: F401 - fixtures
 from suite.data.__main__ import main
 from workloads.data.cache import open_cached, write
 from workloads.data.dataset import DataError
-from workloads.data.files import read_regular
+from workloads.data.files import read_regular, regular
 from workloads.data.prepare import NAMES, SOURCES, prepare
 from workloads.data.real.fetch import DownloadError, find_verified
 from workloads.data.synthetic import generate
@@ -119,6 +119,19 @@ def test_a_file_of_the_cache(cache, kind, name):
         open_cached(folder)
     with pytest.raises(DataError, match=f"holds '{name}', so it is not known as a cache"):
         prepare("imdb", "synthetic", cache=cache)
+
+
+@pytest.mark.parametrize("mode", ["a", "ab", "wb"])
+@pytest.mark.parametrize("there", [True, False])
+def test_nothing_is_written_where_a_link_leads(tmp_path, mode, there):
+    target, link = tmp_path / "mine", tmp_path / "set.lock"
+    if there:
+        target.write_bytes(b"mine")
+    link.symlink_to(target)
+    with pytest.raises(OSError, match="it is a link"):
+        open(link, mode, opener=regular)  # noqa: SIM115 - it is not opened
+    assert target.exists() == there
+    assert not there or target.read_bytes() == b"mine"
 
 
 def test_a_folder_is_no_regular_file_and_a_link_to_one_is(tmp_path):

@@ -135,7 +135,8 @@ class Batches:
     @cached_property
     def words(self) -> Array:
         """How many words each sample has of those that the workload takes, one at least: (n,)."""
-        return np.maximum(np.count_nonzero(self.split.inputs[:, -(self.length or 0) :], axis=1), 1)
+        counts: Array = np.count_nonzero(self.split.inputs[:, -(self.length or 0) :], axis=1)
+        return np.maximum(counts, 1)
 
     @cached_property
     def paddings(self) -> Array:

@@ -11,6 +11,7 @@ import grp
 import os
 import pwd
 import stat
+from contextlib import nullcontext, suppress
 from functools import cache
 from pathlib import Path
 
@@ -30,13 +31,16 @@ class DataError(CommandError, RuntimeError):
 
 
 def regular(path: str, flags: int) -> int:
-    """An ``opener`` for `open`; raises OSError for all that is no regular file, and never waits."""
-    try:
+    """An ``opener`` for `open`; raises OSError for all that is no regular file, and never waits.
+
+    What is written must not be a link either, which could lead to any file of this user.
+    """
+    writes = bool(flags & os.O_CREAT)
+    with suppress(FileNotFoundError) if writes else nullcontext():
         _refuse(path, Path(path).stat())  # before it is opened, since opening alone may do something
-    except FileNotFoundError:
-        if not flags & os.O_CREAT:
-            raise
-    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
+    if writes and Path(path).is_symlink():
+        raise OSError(errno.ELOOP, "it is a link, and a regular file is expected", path)
+    descriptor = os.open(path, flags | os.O_NONBLOCK | (os.O_NOFOLLOW if writes else 0), 0o666)
     try:
         _refuse(path, os.fstat(descriptor))  # another file may have taken its place
     except OSError:

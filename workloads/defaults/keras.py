@@ -25,13 +25,13 @@ def variables(model: keras.Model) -> dict[str, keras.Variable]:
     """Canonical name to variable, in the order of ``model.trainable_variables``; the layouts are the canonical ones.
 
     Names are those of the innermost layer, or of it in the model's ``canonical_names``, and of the variable, or both
-    there. Where two are alike, all have the names of the layers around them too.
+    there. Where two are alike, all have the names of the layers around them too, but for those that are "" there.
     """
     given, paths = getattr(model, "canonical_names", {}), []
     for variable in model.trainable_variables:
         *outer, layer, name = ("", *(part for part in variable.path.split("/") if part not in CELLS))
         own = given.get(f"{layer}/{name}", f"{given.get(layer, layer)}/{NAMES.get(name, name)}").rpartition("/")
-        paths.append((*(given.get(each, each) for each in outer if each), own[0], own[2]))
+        paths.append((*filter(None, (given.get(each, each) for each in outer)), own[0], own[2]))
     short = [path[-2:] for path in paths]
     names = map("/".join, short if len({*short}) == len(short) else paths)
     return dict(zip(names, model.trainable_variables, strict=True))

@@ -34,7 +34,7 @@ CPU_FULL, CPU_IDLE = 0.8, 0.3
 
 def symptoms(row: Row, metrics: Mapping[str, float | None]) -> list[str]:
     busy, used = metrics["gpu_utilisation_percent"], share_of_memory(row)
-    words = [*find_causes(row)] if row.cell.is_of_script else []
+    words = [cause for _, cause in find_causes(row)] if row.cell.is_of_script else []
     if busy is not None and busy < BUSY_LEAST_PERCENT:
         words.append(f"the GPU is busy {busy:.0f} % of the time{_cpu(row, metrics['cpu_cores'])}")
     if used is not None and used < MEMORY_LEAST:
@@ -207,7 +207,9 @@ def _remedies(cell: Cell, kind: str) -> Iterable[tuple[str, list[Cell]]]:
         if cell.precision in ("fp32", "tf32"):
             yield "bf16", [cell.but(precision="bf16")]
         if modes := [mode for mode in FASTER[cell.framework] if mode != cell.compile]:
-            yield "compile", [cell.but(compile=mode) for mode in modes]
+            is_usual = cell.compile not in FASTER[cell.framework]
+            name = "compile" if is_usual else f"compile mode {' or '.join(modes)}"
+            yield name, [cell.but(compile=mode) for mode in modes]
 
 
 def _name_setting(cell: Cell, other: Cell) -> str:

@@ -22,7 +22,9 @@ from suite.record.text import clean
 SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.10, 1.3, 2**20
 #: A share of loading whose interval lies above this holds the steps back, be the loader too slow or not ahead of them.
 LOADING_LEAST = 0.05
-LOADING = "loading holds it back; whether the loader alone is as fast as the steps is not decided: try workers"
+LOADING = "loading holds it back ({}); whether the loader alone is as fast as the steps is not decided: try workers"
+#: A cause that ends a training at last comes before all that only slow it.
+FIRST = 1.0
 
 #: What to try by the kind of limit, in the terms of a script.
 ADVICE = {
@@ -45,6 +47,7 @@ class Watched:
     """What a launch's ``settings["watched"]`` holds: shares of a step, and seconds of each rank beside its backward."""
 
     waits: Share = 0.0
+    loads: Share = 0.0  # in its loader, while nothing else went on
     lines: dict[str, Share] = field(default_factory=dict)
     grows_bytes_per_s: float = 0.0
     ranks_own_s: tuple[Annotated[float, Meta(ge=0, le=1e7)], ...] = ()
@@ -60,54 +63,78 @@ def read(record: Record) -> Watched | None:
         return None
 
 
-def is_loading(loading: Estimate | None) -> bool:
-    """Whether this share of loading decidedly holds the steps back."""
-    return bool(loading and (loading.low or 0.0) > LOADING_LEAST)
+def find_loading(row: Row, loading: Estimate | None) -> float:
+    """The share of a step by which loading decidedly holds the steps back; 0 where that is not decided.
+
+    It is decided by steps without loading, or by looks which saw the steps wait for the loader in each launch.
+    """
+    if loading and (loading.low or 0.0) > LOADING_LEAST:
+        return loading.value or 0.0
+    if loading and loading.high is not None and loading.high <= LOADING_LEAST:
+        return 0.0
+    return _share([each.loads for each in _seen(row)])
 
 
 def advise(row: Row, kind: str, loading: Estimate | None) -> list[str]:
     """What to try against a limit of this kind, with this share of loading."""
-    seen = [found for record in row.ok if (found := read(record))]
-    held = is_loading(loading)
-    advice = LOADING if held and kind == "undecided" else ADVICE.get(kind, "")
-    none = held and {each.workers for each in seen} == {0}
+    share, advice = find_loading(row, loading), ADVICE.get(kind, "")
+    if share and kind == "undecided":
+        advice = LOADING.format(f"{share:.0%} of a step")
+    none = share and {each.workers for each in _seen(row)} == {0}
     return [*filter(None, [advice]), *([NO_WORKERS] if none else [])]
 
 
-def find_causes(row: Row) -> Iterator[str]:
-    """Yields what was seen beside the time of steps, in every launch, that holds them back."""
-    seen = [found for record in row.ok if (found := read(record))]
+def find_causes(row: Row) -> list[tuple[float, str]]:
+    """What was seen beside the loading, in every launch, that holds the steps back; with its share, most first."""
+    seen = _seen(row)
     if not seen:
-        return
+        return []
+    return sorted((*_on_one_processor(row, seen), *_of_ranks(row, seen), *_growing(seen)), reverse=True)
+
+
+def _seen(row: Row) -> list[Watched]:
+    return [found for record in row.ok if (found := read(record))]
+
+
+def _share(shares: Sequence[float]) -> float:
+    """The share of a step that a cause takes; 0 where it is not enough, or not in every launch."""
+    middle = median(shares) if shares else 0.0
+    return middle if middle > SHARE_LEAST and min(shares) > SHARE_LEAST / 2 else 0.0
+
+
+def _on_one_processor(row: Row, seen: Sequence[Watched]) -> Iterator[tuple[float, str]]:
     on_cpu, ranks = row.ok[0].settings.get("device") == "cpu", len(seen[0].ranks_own_s)
-    lines = [sum(each.lines.values()) for each in seen]
-    most = sum((Counter(each.lines) for each in seen), Counter[str]()).most_common(1)
-    if min(each.waits for each in seen) > SHARE_LEAST and on_cpu and not ranks:
-        waits = median(each.waits for each in seen)
-        yield f"it waits for {waits:.0%} of a step with nothing to compute: it sleeps, or files, a network, locks"
-    if min(lines) > SHARE_LEAST / 2 and median(lines) > SHARE_LEAST:
-        yield f"your own code takes {median(lines):.0%} of a step, most of it at {clean(most[0][0], 80)}"
-    yield from _say_slowest([each.ranks_own_s for each in seen], median(each.phases[TRAIN].step_s for each in row.ok))
-    if (grows := min(each.grows_bytes_per_s for each in seen)) > GROWS_LEAST:
-        yield f"memory grows by {grows / 2**20:.3g} MiB/s or more: something of each step is kept (graphs, lists)"
+    if on_cpu and not ranks and (waits := _share([each.waits for each in seen])):
+        words = f"it waits for {waits:.0%} of a step with nothing to compute: for files, a network, locks, processes"
+        yield waits, words
+    if lines := _share([sum(each.lines.values()) for each in seen]):
+        most = sum((Counter(each.lines) for each in seen), Counter[str]()).most_common(1)
+        yield lines, f"your own code takes {lines:.0%} of a step, most of it at {clean(most[0][0], 80)}"
     per_core = max(1.0, number(within(row.ok[0].environment, "machine", "threads_per_core")) or 1.0)
     cores = (number(within(row.ok[0].metrics, "host", "cores")) or 0.0) // per_core
     threads = seen[0].threads * (ranks or 1)
     if on_cpu and 0 < threads <= cores / 2:
-        each = int(cores // (ranks or 1)) or 1
-        yield f"PyTorch computes on {threads} of {cores:g} cores: OMP_NUM_THREADS={each}, no set_num_threads()"
+        words = f"PyTorch computes on {threads} of {cores:g} cores: OMP_NUM_THREADS={int(cores // (ranks or 1)) or 1}"
+        yield 1 - threads / cores, f"{words}, no set_num_threads()"
 
 
-def _say_slowest(launches: Sequence[tuple[float, ...]], step_s: float) -> Iterator[str]:
+def _growing(seen: Sequence[Watched]) -> Iterator[tuple[float, str]]:
+    if (grows := min(each.grows_bytes_per_s for each in seen)) > GROWS_LEAST:
+        words = f"memory grows by {grows / 2**20:.3g} MiB/s or more"
+        yield FIRST, f"{words}: something of each step is kept (graphs, lists)"
+
+
+def _of_ranks(row: Row, seen: Sequence[Watched]) -> Iterator[tuple[float, str]]:
     """Yields the rank that is the slowest in all launches, if it is by a share of a step."""
+    launches, step_s = [each.ranks_own_s for each in seen], median(each.phases[TRAIN].step_s for each in row.ok)
     slowest = {_slowest(each) for each in launches}
     if len(slowest) != 1 or (rank := slowest.pop()) is None:
         return
     own_s = median(each[rank] for each in launches)
     others_s = median(time for each in launches for at, time in enumerate(each) if at != rank)
-    if own_s - others_s > SHARE_LEAST * step_s:
+    if (share := (own_s - others_s) / step_s) > SHARE_LEAST:
         beside = f"{1e3 * own_s:.3g} ms of a step beside its backward pass, {1e3 * others_s:.3g} in the others"
-        yield f"rank {rank} is slow: {beside}, which wait for it"
+        yield min(share, FIRST), f"rank {rank} is slow: {beside}, which wait for it"
 
 
 def _slowest(times: Sequence[float]) -> int | None:

@@ -26,6 +26,9 @@ from suite.record.parts.evidence import Draws, Identity
 from suite.record.record import Record
 from workloads.spec import read_declaration
 
+#: Weights' norms of one training agree relatively to this (the order of sums moves less), and launches that tell.
+NORMS_SAME, NORMS_LEAST = 1e-6, 4
+
 
 def self_checks(launches: Sequence[Record], still: Container[str] = ()) -> str:
     """What is wrong with the evidence that needs no reference, in words; tensors that are ``still`` need not move."""
@@ -115,10 +118,32 @@ def printed_losses(record: Record) -> Sequence[Any]:
     return stored if isinstance(stored := record.settings.get("losses"), list) else ()
 
 
+def find_norms_apart(launches: Sequence[Record], others: Sequence[Record]) -> float:
+    """How far apart, relatively, the norms of two scripts' weights lie; 0 if not farther than launches of one of them.
+
+    Two launches each tell where a script repeats itself exactly, and `NORMS_LEAST` where its draws differ each time.
+    """
+    both = [[norm for each in of if (norm := number(each.settings.get("weights_norm")))] for of in (launches, others)]
+    if (fewest := min(map(len, both))) < 2:
+        return 0.0
+    (low, high), (other_low, other_high) = ((min(norms), max(norms)) for norms in both)
+    gap, width = max(low - other_high, other_low - high), max(high - low, other_high - other_low)
+    is_enough = fewest >= NORMS_LEAST or width <= NORMS_SAME * other_high
+    return gap / other_high if is_enough and gap > max(width, NORMS_SAME * other_high) else 0.0
+
+
 def say_losses(records: Sequence[Record], place: int) -> list[str]:
-    """The loss that each launch of a script printed at this place; empty where none is known of all scripts."""
+    """What each launch of a script shows of its learning: its loss at this place, and the norm of its weights.
+
+    Empty where none is known of all scripts.
+    """
     losses = [number(printed_losses(record)[place]) for record in records] if place >= 0 else []
-    known = [value for value in losses if value is not None]
-    told = " to ".join(dict.fromkeys(f"{value:.6g}" for value in (min(known), max(known)))) if known else ""
-    words = told if len(known) == len(losses) else "not finite in all launches"
-    return [f"loss {place + 1} of those printed: {words}"] if losses else []
+    norms = [number(record.settings.get("weights_norm")) for record in records]
+    told = [_say_values(f"loss {place + 1} of those printed", losses, 6)] if losses else []
+    return told + ([_say_values("norm of the weights after the first steps", norms, 9)] if norms and all(norms) else [])
+
+
+def _say_values(name: str, values: Sequence[float | None], digits: int) -> str:
+    known = [value for value in values if value is not None]
+    told = " to ".join(dict.fromkeys(f"{value:.{digits}g}" for value in (min(known), max(known)))) if known else ""
+    return f"{name}: {told if len(known) == len(values) else 'not finite in all launches'}"

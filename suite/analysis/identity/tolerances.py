@@ -84,7 +84,8 @@ OPTIMIZER = 1e-9
 OWN_OPTIMIZER = 1e-4
 
 #: By how many times as much as its second one a fresh model's first replay of the last steps may be off: that is 0 on a
-#: CPU, where nothing may differ. Of older records, in which the bound had to hold for a GPU too: the deviation itself.
+#: CPU that repeats itself, where nothing may differ, and in no stored launch did. Of older records, in which the bound
+#: had to hold for a GPU too: the deviation itself.
 SCATTERED, REPLAYED = 10.0, 1e-2
 
 #: How far the probabilities of all labels of a test sample may be off 1 in sum, and its loss off that of a fresh model

@@ -154,18 +154,19 @@ def find_unaccounted(rows: Mapping[Key, Sequence[Record]], *, submitted: bool = 
     machines = Machines((_run(record), record) for record in every)
     devices = {id(record): _device(record, machines) for record in every}
     rates = _rates((devices[id(record)], record) for record in every)
+    usual = {device: (max(each), median(each)) for device, each in rates.items()}
     highest = {} if submitted else _find_highest((devices[id(record)], record) for record in every)
     found: dict[Key, str] = {}
     for key, records in rows.items():
         named = []
         for record in records:
-            measured = rates.get(devices[id(record)], [])
+            most, middle = usual.get(devices[id(record)], (None, None))
             few = highest.get((devices[id(record)], *_threads(record)), (None, steps.PEAK_OF_FEW))
-            peak, limit = (max(measured), steps.PEAK_MOST) if measured else few
+            peak, limit = (most, steps.PEAK_MOST) if most else few
             words = (
                 [*problems_besides_rates(record), *steps.check_rate(record, peak, limit)] if record.outcome.ok else []
             )
-            named += [*words, *_find_odd(record, measured)][:1]
+            named += [*words, *_find_odd(record, middle)][:1]
         named += [] if named else steps.check_order(records)
         if named:
             several = f" ({len(named)} of {len(records)} launches)" if len(records) > 1 else ""
@@ -210,11 +211,11 @@ def _threads(record: Record) -> tuple[object, ...]:
     return record.cell.threads, record.cell.cores, record.cell.bind
 
 
-def _find_odd(record: Record, rates: Sequence[float]) -> list[str]:
+def _find_odd(record: Record, usual: float | None) -> list[str]:
     own = positive(record.settings.get("peak_flops_per_s"))
-    if not rates or not own:
+    if not usual or not own:
         return []
-    share, (least, most) = own / median(rates), steps.PEAK_OF_USUAL
+    share, (least, most) = own / usual, steps.PEAK_OF_USUAL
     if share > most or (share < least and CONTAMINATED not in record.flags):
         return [f"its peak is {share:.2g} times the usual one"]
     return []

@@ -15,6 +15,7 @@ from sys import intern
 from typing import Any, BinaryIO
 
 from framework_training_suite import CommandError
+from suite.analysis.records.glance import choose_newest
 from suite.analysis.records.reader import Place, Reader, read_lines
 from suite.analysis.records.saved import EMPTY, decode, find_records, members, without_surrogates
 from suite.catalog.suggest import nearest
@@ -82,7 +83,8 @@ def find(runs: Sequence[str], storage: Path = SAVED) -> tuple[list[Path], list[s
             raise LoadError(f"no saved run in {storage}: make one with `training-suite run`, or name a file")
         newer = [journal for journal in journals if journal.stat().st_mtime > saved[-1].stat().st_mtime]
         hint = f"the journal {newer[-1].name} is newer than the run compared here: name it to see it" if newer else ""
-        return saved[-1:], [hint] if hint else []
+        path, told = choose_newest(saved, storage.parent)
+        return [path], [*told, *([hint] if hint else [])]
     paths: list[Path] = []
     notes: list[str] = []
     for run in runs:
@@ -98,7 +100,7 @@ def find(runs: Sequence[str], storage: Path = SAVED) -> tuple[list[Path], list[s
             named = [each for each in saved if _has_name(each, run)]
             named = named or [each for each in journals if _has_name(each, run)]
             if not named:
-                last_saved = ", ".join(map(run_name, saved[-5:])) or "none"
+                last_saved = ", ".join(map(run_name, saved[-5:])) or f"none{_say_elsewhere(storage)}"
                 near = _nearest_name([*journals, *saved], run)
                 meant = f"; did you mean {near!r}?" if near else ""
                 raise LoadError(
@@ -110,6 +112,14 @@ def find(runs: Sequence[str], storage: Path = SAVED) -> tuple[list[Path], list[s
                 notes.append(f"{run} names {len(named)} runs; this is {which}, {(own or named)[-1].name}")
             paths.append((own or named)[-1])
     return list(dict.fromkeys(paths)), notes
+
+
+def _say_elsewhere(storage: Path) -> str:
+    """Where published runs are, which a command finds in a clone of the repository alone."""
+    there = [folder for folder in with_older(storage)[1:] if not folder.is_dir()]
+    return "".join(
+        f"; published runs are in {folder}/ of a clone of the repository: run this there" for folder in there
+    )
 
 
 def load(paths: Iterable[Path], *, whole: bool = False) -> Loaded:

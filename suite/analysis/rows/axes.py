@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from suite.catalog.setting import Setting, parts_of_variant
-from suite.catalog.settings import OF_A_FRAMEWORK, SETTINGS
+from suite.catalog.settings import OF_A_FRAMEWORK, OF_ROWS, SETTINGS
 from suite.plan.cell import REFERENCE_STRATEGY, USUAL_COMPILE, Cell
 
 if TYPE_CHECKING:
@@ -158,3 +158,15 @@ AXES = _Axes(
 # Runs and machines have no natural order: they stay in the order of the files.
 AXES["run"] = Axis("run", lambda row: row.run, lambda _: 0, ())
 AXES["machine"] = Axis("machine", lambda row: row.machine, lambda _: 0, ())
+
+
+def varied(cells: Iterable[Cell]) -> dict[str, list[str]]:
+    """The values of each setting in which cells of one workload and framework differ, by its name, in their order."""
+    by_kind: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        by_kind.setdefault((cell.workload, cell.framework), []).append(cell)
+    kinds = [{name: {getattr(each, name) for each in alike} for name in OF_ROWS} for alike in by_kind.values()]
+    several = [name for name in OF_ROWS if any(len(kind[name]) > 1 for kind in kinds)]
+    values = {name: set.union(*(kind[name] for kind in kinds)) for name in several}
+    return {name: [SETTINGS[name].text(each) for each in sorted(values[name], key=SETTINGS[name].rank)]
+            for name in several}  # fmt: skip

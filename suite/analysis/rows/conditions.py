@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from suite.catalog.frameworks import FRAMEWORKS, READ_BY_ALL
 from suite.plan.settings.allocators import list_variables
 from suite.plan.settings.frameworks import VARIABLES
-from suite.plan.settings.tunings import host_memory
+from suite.plan.settings.tunings import OTHER, host_memory, in_force
 from suite.record.once import once
 from suite.record.record import Record
 from suite.record.text import clean
@@ -68,6 +68,13 @@ def facts(record: Record) -> Facts:
     return {clean(name, 60): clean(value, 80) for name, value in values.items() if value is not None}
 
 
+def tuning(record: Record, is_older: bool = False) -> str:
+    """The tuning by the variables that a launch started with; by its run's age or its cell where it recorded none."""
+    if isinstance(variables := record.environment.get("variables"), Mapping):
+        return in_force(record.cell, variables)
+    return OTHER if is_older else record.cell.tuning
+
+
 def _without_cache(record: Record, variables: Mapping[str, Any]) -> dict[str, Any]:
     """Variables without the folder of the cell's compile cache, which changes no number."""
     own = FRAMEWORKS[record.cell.framework].cache_variables if record.cell.cache else {}
@@ -102,12 +109,13 @@ def _threads(record: Record) -> dict[str, Any]:
 class Conditions:
     """All values of each fact over some launches, and whether any of these launches recorded its variables.
 
-    ``read_back`` says whether all of them hold their settings as they were applied.
+    ``read_back`` says whether all of them hold their settings as they were applied; ``tuning`` is theirs.
     """
 
     values: dict[str, list[str]]
     variables_recorded: bool
     read_back: bool = False
+    tuning: str = ""
 
     def of(self, name: str) -> list[str]:
         """The values of a fact in their order; a variable that no launch has is unset in all."""
@@ -127,7 +135,8 @@ def conditions(records: Iterable[Record]) -> Conditions:
         ]
         values[name] = sorted({value for value, has_variables in recorded if has_variables or value != UNSET})
     read_back = bool(known) and all(record.settings.get("applied") for record in known)
-    return Conditions(values, any(has_variables for _, has_variables in launches), read_back)
+    tunings = " and ".join(sorted({*map(tuning, known)}))
+    return Conditions(values, any(has_variables for _, has_variables in launches), read_back, tunings)
 
 
 def _mapping(data: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ table of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,13 +16,14 @@ from suite.analysis.records.load import Launch
 from suite.analysis.records.machines import Machines
 from suite.analysis.rows.axes import AXES, BETWEEN_RUNS, order
 from suite.analysis.rows.blocks import UNSOUND_RELEASE, flags_of, say_too_busy, select_counting
-from suite.analysis.rows.conditions import Conditions, conditions
+from suite.analysis.rows.conditions import Conditions, conditions, tuning
 from suite.analysis.rows.runs import Runs
 from suite.analysis.rows.wording import fill, middle
 from suite.catalog import settings
 from suite.catalog.metrics import common_unit, unit_of
 from suite.catalog.setting import Setting
-from suite.plan.cell import FRAMEWORKS, SIZES, WORKLOADS, Cell
+from suite.plan.cell import SIZES, WORKLOADS, Cell
+from suite.plan.settings.tunings import OTHER
 from suite.record.disturbance import is_disturbed
 from suite.record.record import STATUSES, Record
 from suite.record.text import clean
@@ -38,6 +39,7 @@ SETTINGS: dict[str, Callable[[Row], str]] = {
     "machine": lambda row: row.machine,
     **{name: _reader(settings.SETTINGS[name]) for name in settings.OF_ROWS},
     "batch": lambda row: row.batch,
+    "tuning": lambda row: row.conditions.tuning or (OTHER if row.is_older else row.cell.tuning),
 }
 
 #: The settings in which the rows of one table differ only if the user asked for it.
@@ -45,14 +47,12 @@ ON_DEMAND = ("machine", "size")
 
 #: How a setting that all rows share is written; one that is at its default everywhere is left out.
 WORDS = {"run": "run {}", "machine": "on {}", **{name: settings.SETTINGS[name].words for name in settings.OF_ROWS}}
+SHORT = {"run": "{}", "machine": "{}", **{name: settings.SETTINGS[name].short for name in settings.OF_ROWS}}
 DEFAULTS = {
     name: each.text(each.default)
     for name, each in settings.SETTINGS.items()
     if name in SETTINGS and not each.is_always_named
 }
-
-#: A value of each setting, put in where that setting is to be ignored.
-PLACEHOLDER: Mapping[str, Any] = vars(Cell(WORKLOADS[0], FRAMEWORKS[0]))
 
 RowKey = tuple[str, Cell]
 #: Workload, recipe, size, data kind, data digest and spec digest.
@@ -63,7 +63,7 @@ GroupKey = tuple[str, str, str, str, str, str]
 class Row:
     """All launches of one cell in one run. Launches of two runs, on other days or machines, are never pooled.
 
-    ``busy`` says why the machine was too busy in this run for any answer; empty if it was not.
+    ``busy`` says why the machine was too busy in this run for any answer. ``is_older``: than any tuning of today.
     """
 
     run: str
@@ -72,6 +72,7 @@ class Row:
     control: tuple[Launch, ...] = ()  # a second copy of the cell, in the same blocks
     machines: tuple[str, ...] = ()  # the names of those that they ran on, each of one machine of the comparison
     busy: str = ""
+    is_older: bool = False
 
     @property
     def key(self) -> RowKey:
@@ -201,7 +202,7 @@ class Group:
     def label(self, row: Row, mark: str = " · ", without: Sequence[str] = ()) -> str:
         """The framework and the settings in which rows differ, except ``without``: ``jax · b128 · compile``."""
         names = [name for name in self.varying if name not in without and not (name == "strategy" and self.settled)]
-        values = [_short(name).format(middle(SETTINGS[name](row))) for name in names]
+        values = [SHORT[name].format(middle(SETTINGS[name](row))) for name in names]
         return mark.join([row.cell.framework, *filter(None, values)])
 
     def row(self, run: str, cell: Cell) -> Row | None:
@@ -210,7 +211,7 @@ class Group:
     def alike(self, row: Row, *free: str) -> list[Row]:
         """The rows of all runs whose cells differ from this row's in nothing but ``free``, itself included."""
         if free not in self._alike:
-            by_cell: dict[Cell, list[Row]] = {}
+            by_cell: dict[tuple[Any, ...], list[Row]] = {}
             for each in self.rows:
                 by_cell.setdefault(_ignoring(each.cell, free), []).append(each)
             self._alike[free] = by_cell
@@ -221,7 +222,7 @@ class Group:
         return {row.key: row for row in self.rows}
 
     @cached_property
-    def _alike(self) -> dict[tuple[str, ...], dict[Cell, list[Row]]]:
+    def _alike(self) -> dict[tuple[str, ...], dict[tuple[Any, ...], list[Row]]]:
         return {}
 
 
@@ -241,10 +242,11 @@ def group(launches: Iterable[Launch], by: str = "framework", across: bool = Fals
     def sort_key(row: Row) -> tuple[Any, ...]:
         return (*axis_order(row), ranks[row.run]) if by in BETWEEN_RUNS else (ranks[row.run], *axis_order(row))
 
-    busy = {run: say_too_busy([each.record for each in of_run]) for run, of_run in runs.launches.items()}
+    of_runs = {run: [each.record for each in of_run] for run, of_run in runs.launches.items()}
+    known = {run: (say_too_busy(each), OTHER in map(tuning, each)) for run, each in of_runs.items()}
     groups = []
     for (workload, _, _, kind, data, own_spec), by_row in by_group.items():
-        made = (_row(run, cell, each, machines, busy[run]) for (run, cell), each in by_row.items())
+        made = (_row(run, cell, each, machines, *known[run]) for (run, cell), each in by_row.items())
         rows = sorted(made, key=sort_key)
         size = "-and-".join(size for size in SIZES if any(row.cell.size == size for row in rows))
         specs = sorted({_spec(launch) for each in by_row.values() for launch in each} - {""})
@@ -260,12 +262,8 @@ def _place(workload: str) -> tuple[int, str]:
     return (WORKLOADS.index(workload) if workload in WORKLOADS else len(WORKLOADS), workload)
 
 
-def _short(name: str) -> str:
-    return settings.SETTINGS[name].short if name in settings.SETTINGS else "{}"
-
-
-def _ignoring(cell: Cell, free: Iterable[str]) -> Cell:
-    return replace(cell, **{name: PLACEHOLDER[name] for name in free})
+def _ignoring(cell: Cell, free: Collection[str]) -> tuple[Any, ...]:
+    return tuple(getattr(cell, name) for name in settings.SETTINGS if name not in free)
 
 
 def _group_key(launch: Launch, by: str) -> GroupKey:
@@ -289,7 +287,7 @@ def _nearest_group(launch: Launch, by_group: Mapping[GroupKey, Mapping[RowKey, l
     return next(iter([*same_cell, *same_run, *candidates]), own_key)
 
 
-def _row(run: str, cell: Cell, launches: Iterable[Launch], machines: Machines, busy: str) -> Row:
+def _row(run: str, cell: Cell, launches: Iterable[Launch], machines: Machines, *of_run: Any) -> Row:
     ordered = sorted(launches, key=lambda launch: (launch.record.block, launch.record.launch))
     control = tuple(launch for launch in ordered if launch.record.control)
     # A control without the cell that it controls counts as ordinary launches.
@@ -297,4 +295,4 @@ def _row(run: str, cell: Cell, launches: Iterable[Launch], machines: Machines, b
     # A launch that failed early does not know its GPUs.
     known = [each for each in ordinary if each.record.outcome.ok] or ordinary
     names = dict.fromkeys(machines.name(run, each.record) for each in known)
-    return Row(run, cell, ordinary, control if ordinary != control else (), tuple(filter(None, names)), busy)
+    return Row(run, cell, ordinary, control if ordinary != control else (), tuple(filter(None, names)), *of_run)

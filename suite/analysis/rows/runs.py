@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from suite.analysis.records.load import Launch, Loaded
+from suite.plan.cell import Cell
 from suite.plan.measuring import SEQUENTIAL
+from suite.record.disturbance import busy_before
 
 
 class Runs:
@@ -25,8 +28,8 @@ class Count:
     """How many launches of a run there are, and how many were planned.
 
     ``planned`` is None if no file says it. ``least`` says that at least so many were planned: older files do not hold
-    the number, and a run that ended within its first block does not show all of its cells. ``workloads`` are those of
-    its launches.
+    the number, and a run that ended within its first block does not show all of its cells. ``cells`` are those of its
+    launches, with the number of blocks that have each.
     """
 
     run: str
@@ -34,11 +37,16 @@ class Count:
     planned: int | None
     least: bool
     settings: Mapping[str, Any]
-    workloads: tuple[str, ...] = ()
+    cells: Mapping[Cell, int] = field(default_factory=dict)
 
     @property
     def missing(self) -> int:
         return max(0, (self.planned or 0) - self.launches)
+
+    @property
+    def busy_cores(self) -> float:
+        """The cores that others kept busy when the run began; 0 if they were few, or not recorded."""
+        return busy_before(self.settings)
 
 
 def counts(loaded: Loaded) -> list[Count]:
@@ -48,7 +56,7 @@ def counts(loaded: Loaded) -> list[Count]:
     return [
         replace(
             _count(run, launches, loaded.runs.get(run, {})),
-            workloads=tuple(dict.fromkeys(launch.record.cell.workload for launch in launches)),
+            cells=Counter(cell for cell, _ in {(launch.record.cell, launch.record.block) for launch in launches}),
         )
         for run, launches in by_run.items()
     ]

@@ -126,6 +126,10 @@ class Change:
     def slower(self, threshold: float) -> bool:
         return (self.ratio.p or 0.0) < LEVEL and (self.ratio.high or math.inf) < 1 - threshold
 
+    def holds(self, threshold: float) -> bool:
+        """Whether the interval shows that the cell is not slower by more than the threshold."""
+        return (self.ratio.low or 0.0) >= 1 - threshold
+
     def __str__(self) -> str:
         interval = f"{self.ratio.low:.3f} to {self.ratio.high:.3f}, p {self.ratio.p:.2g}"
         return f"{self.cell.id}: {self.ratio.value:.3f} of the base's throughput ({interval})"

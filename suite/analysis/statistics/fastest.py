@@ -60,8 +60,19 @@ class FastestBySetting:
 
     @property
     def leaders(self) -> list[str]:
-        tied = [name for name in self.rivals if self.gaps[self.top, name].verdict not in ("", "faster")]
-        return [self.top, *tied]
+        """The first, and who is not decidedly behind it; where nothing was tested, who was level in some launch."""
+        return [self.top, *(name for name in self.rivals if self._ties(self.gaps[self.top, name]))]
+
+    def _ties(self, gap: Estimate) -> bool:
+        if gap.verdict:
+            return gap.verdict != "faster"
+        return self.is_untested and gap.low is not None and gap.low <= 1
+
+    @property
+    def trailing(self) -> list[str]:
+        """Who is behind all leaders, decidedly or, untested, in every launch; all where nobody is in every one."""
+        behind = [name for name in self.rivals if name not in self.leaders] or self.rivals
+        return behind if self.is_untested else self.behind
 
     @property
     def tie(self) -> str:
@@ -116,7 +127,11 @@ def find_fastest(
 
 
 def _leave_out(contest: FastestBySetting) -> FastestBySetting:
-    """The same contest without the rows that have no ratio to the first one that has any."""
+    """The same contest without the rows that have no ratio to the first one that has any.
+
+    A row may have one to another row, even a decided one: but who is fastest is asked, and of a row that was not
+    compared with the fastest nothing says that it is not faster. It is named, with the reason, as not ranked.
+    """
     names = [row.cell.framework for row in contest.rows]
     first = next((one for one, other in permutations(names, 2) if contest.gap(one, other).value), contest.top)
     absent = {name: gap.reason for name in names if name != first and not (gap := contest.gap(first, name)).value}

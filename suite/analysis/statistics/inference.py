@@ -32,6 +32,8 @@ Key = TypeVar("Key", bound=Hashable)
 #: With fewer blocks a ratio is shown but not tested.
 BLOCKS_LEAST = 6
 LEVEL = 0.05
+#: The most blocks that an undecided ratio is said to need.
+BLOCKS_MOST = 100
 
 OPPOSITE = {"faster": "slower", "slower": "faster"}
 INCONCLUSIVE = "inconclusive"
@@ -97,8 +99,8 @@ class Estimate:
 class Paired(Estimate):
     """A test before any correction: the geometric mean of ratios, its interval at ``level``, and the p-value.
 
-    ``ends`` returns value, low and high for another level. ``stops`` says that there are as many blocks as it took to
-    decide it.
+    ``ends`` returns value, low and high for another level. ``blocks_ahead``, of a run that stops when it is decided,
+    returns how many blocks would decide it at a level, with a margin.
     """
 
     value: float = 1.0
@@ -106,7 +108,7 @@ class Paired(Estimate):
     high: float = 1.0
     p: float = 1.0
     level: float = LEVEL
-    stops: bool = False
+    blocks_ahead: Callable[[float, float], int | None] | None = field(default=None, compare=False, repr=False)
     ends: Callable[[float], tuple[float, float, float]] | None = field(default=None, compare=False, repr=False)
 
     def corrected(self, level: float, p: float, tests: int, margin: float) -> Estimate:
@@ -119,7 +121,8 @@ class Paired(Estimate):
         word = verdict(done, margin)
         if word != INCONCLUSIVE:
             return replace(done, verdict=word)
-        needed, alone = None if self.stops else blocks_to_decide(done, margin), verdict(self, margin)
+        needed = self.blocks_ahead(level, margin) if self.blocks_ahead else blocks_to_decide(done, margin)
+        alone = verdict(self, margin)
         return replace(done, verdict=word, blocks_to_decide=needed, probably=alone if alone in OPPOSITE else "")
 
 
@@ -233,7 +236,7 @@ def verdict(test: Estimate, margin: float = MARGIN) -> str:
     return "equal" if 1 / (1 + margin) <= test.low and test.high <= 1 + margin else INCONCLUSIVE
 
 
-def blocks_to_decide(test: Estimate, margin: float = MARGIN, most: int = 100) -> int | None:
+def blocks_to_decide(test: Estimate, margin: float = MARGIN, most: int = BLOCKS_MOST) -> int | None:
     """How many blocks would move the interval out of the margin if the scatter stays the same; None if none would."""
     assert test.value
     assert test.low

@@ -34,6 +34,7 @@ from suite.record.record import Record
 #: Ratios by the keys of two rows, the first over the second.
 Known = Mapping[tuple[RowKey, RowKey], Estimate]
 NOTHING: Known = MappingProxyType({})
+NOT_JUDGED: Mapping[RowKey, Verdict] = MappingProxyType({})
 
 #: The settings whose gains are looked for. Sizes and machines are no settings that one would choose for speed, and
 #: numbers of devices have tables of their own (`suite.analysis.statistics.scaling`).
@@ -85,22 +86,34 @@ def rate(row: Row) -> float:
     return median(rates) if rates else 0.0
 
 
-def find_family(group: Group, run: str, margin: float = MARGIN) -> Family:
-    """All comparisons of a run, or without one of each run with the first."""
+def find_family(
+    group: Group, run: str, margin: float = MARGIN, judged: Mapping[RowKey, Verdict] = NOT_JUDGED
+) -> Family:
+    """All comparisons of a run, or without one of each run with the first; ``judged`` is the identity of its rows."""
     families = group.runs.computed
     if (run, margin) not in families:
         every = [launch for launches in group.runs.launches.values() for launch in launches]
         held = group.runs.launches.get(run, ()) if run else every
-        families[run, margin] = correct_run(held, margin, between=not run)
+        families[run, margin] = correct_run(held, margin, judged, between=not run)
     family: Family = families[run, margin]
     return family
 
 
-def correct_run(launches: Sequence[Launch], margin: float = MARGIN, *, between: bool = False) -> Family:
-    """All comparisons of the launches of a run, or ``between`` the runs that the launches are of."""
+def correct_run(
+    launches: Sequence[Launch],
+    margin: float = MARGIN,
+    judged: Mapping[RowKey, Verdict] = NOT_JUDGED,
+    *,
+    between: bool = False,
+) -> Family:
+    """All comparisons of the launches of a run, or ``between`` the runs that the launches are of.
+
+    ``judged`` is the identity of the rows of one group, if that is known.
+    """
     formed: dict[tuple[RowKey, RowKey], Estimate] = {}
     for one in group(launches, "run" if between else "framework", between):
-        identities, shared = judge(one.rows), pooled_variance(one.rows)
+        identities = judged if judged.keys() == {row.key for row in one.rows} else judge(one.rows)
+        shared = pooled_variance(one.rows)
         asked = counterparts(one, base(AXES["run"], one.rows, launches[0].run)) if between else None
         for row, other in questions(one, identities) if asked is None else asked:
             key = row.key, other.key
@@ -127,15 +140,16 @@ def compare(
     for key, pair in wanted.items():
         plain = pair.row.run == pair.other.run and pair.read is throughput
         between = group.by == "run" and pair.read is throughput
-        family = find_family(group, pair.row.run if plain else "", margin).ratios if plain or between else NOTHING
+        own = pair.row.run if plain else ""
+        family = find_family(group, own, margin, verdicts).ratios if plain or between else NOTHING
         found = (_look_up(family, pair) or _look_up(known, pair)) if pair.per == 1 and pair.read is throughput else None
         if found and found.value and not obstacle(pair.row, pair.other, verdicts, group.across):
             formed[key] = replace(found, baseline=pair.baseline, caveat=pair.caveat)
         else:
             formed[key] = pair.estimate(verdicts, group.across, shared)
-            tested.setdefault(pair.row.run if plain else "", {})[key] = formed[key]
-    for run, own in tested.items():
-        formed |= decide(own, margin, find_family(group, run, margin).tests if run else ())
+            tested.setdefault(own, {})[key] = formed[key]
+    for run, of_run in tested.items():
+        formed |= decide(of_run, margin, find_family(group, run, margin, verdicts).tests if run else ())
     return formed
 
 
@@ -171,13 +185,15 @@ def known_ratios(group: Group, at: Base, formed: Mapping[RowKey, Estimate]) -> K
 class Standing:
     """How many tests there are, how many are decided, and the cells that a test which is not needs more launches of.
 
-    While the machine was too busy, which ``busy`` says, nothing is tested and every cell goes on.
+    ``needed`` are the numbers of blocks that would decide what is left, by the scatter so far, where any would. While
+    the machine was too busy, which ``busy`` says, nothing is tested and every cell goes on.
     """
 
     tests: int
     decided: int
     cells: frozenset[Cell]
     busy: str = ""
+    needed: tuple[int, ...] = ()
 
 
 def standing(records: Sequence[Record], margin: float = MARGIN) -> Standing:
@@ -200,7 +216,8 @@ def standing(records: Sequence[Record], margin: float = MARGIN) -> Standing:
     # A cell without any undisturbed launch, or with a flagged one alone, has no ratio yet; no partner leaves before.
     unread = [cell for cell, own in by_cell.items() if not cell.recipe and _is_unread(own)]
     cells |= {cell for cell in by_cell if any(cell.workload == each.workload for each in unread)}
-    return Standing(len(found) + len(unread), len(found) - len(left), frozenset(cells))
+    needed = sorted(each for pair in left if (each := found[pair].blocks_to_decide))
+    return Standing(len(found) + len(unread), len(found) - len(left), frozenset(cells), needed=tuple(needed))
 
 
 def _is_unread(records: Sequence[Record]) -> bool:

@@ -155,15 +155,20 @@ def blockwise(launches: Iterable[Record], others: Iterable[Record]) -> list[floa
     ]
 
 
+def in_usual_mode(row: Row, group: Group) -> Row | None:
+    """The row with the framework's usual compile mode and the same settings; None for that itself, and without it."""
+    cell = row.cell
+    usual = replace(cell, compile=USUAL_COMPILE[cell.framework], cache="")
+    other = group.row(row.run, usual)
+    return other if row.ok and other and other.ok and cell.compile != usual.compile else None
+
+
 def break_even_steps(row: Row, group: Group) -> float | None:
     """The steps after which compiling has paid off, against the same framework's usual mode with the same settings.
 
     Where the usual mode compiles too, as in JAX, there is none.
     """
-    cell = row.cell
-    usual = replace(cell, compile=USUAL_COMPILE[cell.framework], cache="")
-    other = group.row(row.run, usual)
-    if other is None or cell.compile == usual.compile or not row.ok or not other.ok:
+    if (other := in_usual_mode(row, group)) is None:
         return None
     (first, step), (first_usual, step_usual) = first_and_step_s(row), first_and_step_s(other)
     saved = step_usual - step

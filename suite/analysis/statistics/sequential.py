@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from suite.analysis.rows.groups import Row
-from suite.analysis.statistics.inference import LEVEL, Paired
+from suite.analysis.statistics.inference import INCONCLUSIVE, LEVEL, Estimate, Paired, verdict
 from suite.analysis.statistics.noise import PairNoise, TableNoise, measure_noise, widen
-from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, SEQUENTIAL
+from suite.plan.measuring import FIRST_LOOK, LAST_LOOK, LEAST_TESTED, MARGIN, SEQUENTIAL
 
 Array = NDArray[np.float64]
 
@@ -181,7 +181,20 @@ def _pair(held: Sequence[Look]) -> Paired:
         value, low, high = intersect(held, level)
         return float(value), float(low), float(high)
 
-    return Paired(*ends(LEVEL), held[-1].blocks, p=min(float(look.p) for look in held), stops=True, ends=ends)
+    return Paired(
+        *ends(LEVEL), held[-1].blocks, p=min(float(look.p) for look in held), ends=ends,
+        blocks_ahead=lambda level, margin: estimate_blocks(held[-1], level, margin),
+    )  # fmt: skip
+
+
+def estimate_blocks(last: Look, level: float, margin: float = MARGIN) -> int | None:
+    """How many blocks would decide a pair with the mean and the scatter of this look; None if all of the run do not."""
+    for blocks in range(last.blocks + 1, last.design.most + 1):
+        error = last.error * math.sqrt(last.blocks / blocks)
+        low, high = replace(last, error=error, freedom=np.asarray(blocks - 1), blocks=blocks).interval(level)
+        if verdict(Estimate(low=float(low), high=float(high)), margin) != INCONCLUSIVE:
+            return blocks
+    return None
 
 
 @dataclass(frozen=True)

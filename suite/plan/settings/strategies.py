@@ -54,6 +54,8 @@ def has_local_statistics(cell: Cell) -> bool:
 
 def why_not_served(cell: Cell) -> str:
     """Why inference of a cell is not measured; empty where it is."""
+    if cell.compile == "trace":
+        return "inference is not measured by torch.jit.trace; leave infer out of --phases"
     if cell.interface != INTERFACES[0]:
         return f"inference is measured with the interface {INTERFACES[0]}; leave infer out of --phases"
     if cell.lengths != FIXED:
@@ -94,6 +96,7 @@ def why_not_measured(cell: Cell) -> str:
     reasons = (
         (strategy in NOT_MEASURED, NOT_MEASURED.get(strategy, "")),
         (strategy not in own, f"{cell.framework} has no strategy {strategy}; it has {', '.join(own)}"),
+        (cell.compile == "trace", "torch.jit.trace is measured on one device; use eager or compile"),
         (cell.checkpointing == "on", "gradient checkpointing on several devices is not proved yet"),
         (cell.precision == "fp16", "the loss scale of fp16 on several devices is not proved yet; use bf16"),
         (bool(cell.recipe) and has_local_statistics(cell), OWN_STATISTICS),

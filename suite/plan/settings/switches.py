@@ -43,18 +43,20 @@ class Switch:
         return there and not chosen and not self.changes_numbers and (device == "cuda" or not self.on_gpu)
 
 
-def list_switches(framework: str, cores: int = HALVED_LEAST) -> dict[str, Switch]:
-    """The switches of a framework's trainings on so many cores, by name."""
-    return {each.name: each for each in _find_switches(framework, cores)}
+def list_switches(framework: str, cores: int = 2 * HALVED_LEAST, ranks: int = 2) -> dict[str, Switch]:
+    """The switches of a framework's trainings by name: of so many ranks, which share so many cores."""
+    return {each.name: each for each in _find_switches(framework, cores // ranks, shares=ranks > 1)}
 
 
-def _find_switches(framework: str, cores: int) -> Iterator[Switch]:
+def _find_switches(framework: str, cores: int, shares: bool) -> Iterator[Switch]:
     yield Switch("kept-memory", KEPT_MEMORY)
     yield Switch("one-arena", {ARENAS: ONE_ARENA})
     yield Switch("tcmalloc", {"LD_PRELOAD": TCMALLOC})
     yield Switch("hugepages", HUGE_PAGES)
     threads = THREADS.get(framework, THREADS["pytorch"])
     yield Switch("one-thread", dict.fromkeys(threads, "1"))
+    if shares and cores > 1:  # torchrun gives each rank one
+        yield Switch("own-cores", dict.fromkeys(threads, str(cores)))
     if cores >= HALVED_LEAST:
         yield Switch("half-threads", dict.fromkeys(threads, str(cores // 2)))
     if framework == "pytorch":

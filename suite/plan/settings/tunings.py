@@ -10,8 +10,10 @@ zero, and ``tcmalloc`` takes the place of glibc's allocator, with denormal numbe
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from platform import libc_ver
+from typing import Any
 
 from suite.plan.cell import Cell
 
@@ -37,6 +39,12 @@ HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 HUGE_PAGES_OF_KERNEL = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 GLIBC_WITH_HUGE_PAGES = (2, 35)
 
+#: How the names of variables begin that set glibc's allocator.
+ALLOCATOR = ("MALLOC_", "GLIBC_TUNABLES")
+
+#: What a launch has that started without the variables of its tuning, as all did that were made before there were any.
+OTHER = "other"
+
 #: The tunings with all that helps.
 RECOMMENDED = ("recommended", "hugepages")
 #: The tunings under which PyTorch flushes denormal numbers. TensorFlow and XLA do so by themselves on a CPU.
@@ -50,6 +58,12 @@ def host_memory(cell: Cell) -> dict[str, str]:
     chosen = {ARENAS: arenas} if cell.tuning in (*RECOMMENDED, "arenas") else {}
     loaded = {"LD_PRELOAD": TCMALLOC} if cell.tuning == "tcmalloc" else {}
     return kept | chosen | loaded | (HUGE_PAGES if cell.tuning == "hugepages" else {})
+
+
+def in_force(cell: Cell, variables: Mapping[str, Any]) -> str:
+    """The tuning of a launch of this cell that started with these variables."""
+    kept = KEPT_MEMORY.keys() & host_memory(cell).keys()
+    return cell.tuning if kept <= variables.keys() else OTHER
 
 
 def flushes(cell: Cell) -> bool:

@@ -111,4 +111,6 @@ def _numbers(reading: Any) -> Iterable[float]:
     if type(power := reading.get("e")) is int:  # as `suite.record.saved` stores it
         scale = math.pow(10, power) if abs(power) < 100 else 0
         return [number * scale for number in _numbers(reading.get("n"))]
-    return [number for name, each in reading.items() if name != COUNT for number in _numbers(each)]
+    figures = [each for name, each in reading.items() if name != COUNT]
+    plain = set(map(type, figures)) <= {int, float}
+    return figures if plain else [number for each in figures for number in _numbers(each)]

@@ -120,6 +120,8 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108 - nothing is written there
 
 #: Where Linux shows its control groups, and which of them this process is in.
 GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+#: What limits bytes read from a device in a second: a line of ``io.max``, or of version 1's file.
+_READ_LIMIT = re.compile(r"^[\d:]+ (?:.*\brbps=)?(\d+)\b", re.MULTILINE)
 
 # The directories of an absolute path, in running text, in a list (PATH), after an option (-I/usr/include) or in a
 # file's address; not those of a relative path or of a web address.
@@ -173,9 +175,13 @@ def _normal(distribution: str) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """The processor (`describe_processor`), cores that this process may use, and memory of the machine in bytes."""
+    """The processor (`describe_processor`), cores that this process may use, memory of the machine in bytes.
+
+    Where a control group limits how fast it reads from a disk, ``read_limit`` is that in bytes per second.
+    """
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {**describe_processor(), "cores": len(own_cores()), "memory_bytes": memory_bytes}
+    limits = {"read_limit": rate} if (rate := read_limit()) else {}
+    return {**describe_processor(), "cores": len(own_cores()), "memory_bytes": memory_bytes, **limits}
 
 
 def shared_memory() -> tuple[int, int] | None:
@@ -209,15 +215,28 @@ def core_limit() -> float | None:
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
-def find_groups() -> Iterator[Path]:
-    """The folders of the control groups that may limit this process's cores, down from where they are mounted."""
+def read_limit() -> int | None:
+    """The lowest rate at which this process's control groups let it read from any one disk, in bytes per second.
+
+    Files: Linux kernel documentation, admin-guide/cgroup-v2 (``io.max``) and cgroup-v1/blkio-controller.
+    """
+    files = ("io.max", "blkio.throttle.read_bps_device")
+    texts = (_read(folder / name) for folder in find_groups("blkio") for name in files)
+    return min((int(rate) for text in texts for rate in _READ_LIMIT.findall(text)), default=None)
+
+
+def find_groups(kind: str = "cpu") -> Iterator[Path]:
+    """The folders of the control groups that may limit this process, down from where they are mounted.
+
+    ``kind`` is the controller of version 1 that is asked for.
+    """
     yield GROUPS
     for line in _read(OWN_GROUPS).splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
-        if path.startswith("/") and (not controllers or "cpu" in controllers.split(",")):
+        if path.startswith("/") and (not controllers or kind in controllers.split(",")):
             # In a container the mount may show its own group, while the kernel gives the host's path to it.
-            for folder in (GROUPS / (controllers or "unified"), GROUPS / ("cpu" if controllers else "")):
+            for folder in (GROUPS / (controllers or "unified"), GROUPS / (kind if controllers else "")):
                 below = Path() if ".." in path.split("/") else Path(path.strip("/"))
                 yield from (folder / part for part in (below, *below.parents))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Annotated
 
@@ -102,7 +103,7 @@ class Last:
     bit for bit, as were those before it at random positions (``checked`` are all of them); else ``batch`` is the
     first that was not. ``updates`` is how far each tensor moved in the steps after it, ``replayed`` how far that is
     off the same steps of a fresh model, relative to the movement; None where nothing was replayed. Where it is
-    off at all, ``again`` is how far the fresh model is off itself when it takes them once more.
+    off at all, ``again`` is how far the fresh model is off itself when it takes them again.
     """
 
     batch: Count
@@ -211,7 +212,7 @@ class Identity:
     initial: str = ""
     seconds: dict[str, Seconds] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def traces(self) -> dict[str, Trace]:
         """The fingerprints, and dropout's spread at each layer, by the names of their fields."""
         traces = {"own": self.own, "float64": self.float64, "evaluation": self.evaluation, "inference": self.inference}

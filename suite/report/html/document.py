@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from itertools import compress
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from suite.report.format.view import LEFT, Grid
 from suite.report.html.links import GENERATOR
+
+#: A number that a browser would break after its hyphen.
+_SMALL = re.compile(r"\d[\d.]*e-\d+")
 
 
 def _classes(grid: Grid, column: int, best: bool = False, long: bool = False) -> Markup:
     """Returns the attribute with the classes of a cell in this column; empty if it has none."""
     return _class_attribute((grid.align[column] == LEFT, column in grid.more, column in grid.narrow, best, long))
+
+
+def _usual_classes(grid: Grid) -> list[Markup]:
+    """Returns the same of the usual cell of each column, which a large table asks for once."""
+    return [_classes(grid, column) for column in range(len(grid.headers))]
+
+
+def unbroken(text: object) -> Markup:
+    """Returns the text, in which no line breaks within a number such as 2e-06."""
+    return Markup(_SMALL.sub(r'<span class="number">\g<0></span>', str(escape(text))))  # noqa: S704 - escaped
 
 
 @cache
@@ -52,7 +66,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals |= {"classes": _classes, "generator": GENERATOR}
+    environment.filters["unbroken"] = unbroken
+    environment.globals |= {"classes": _classes, "usual_classes": _usual_classes, "generator": GENERATOR}
     return environment
 
 

@@ -26,15 +26,17 @@ from suite.report.format.names import count
 from suite.report.format.terminal import WIDE, WIDEST_TEXT, lines_of
 from suite.report.format.text import in_unit
 from suite.report.format.view import Grid, View
-from suite.report.tables import accuracy, inference, timed
+from suite.report.tables import accuracy, footnotes, inference, timed
 from suite.report.tables.cells import TimedCell
 from suite.report.tables.columns import Column, Notes, compared, grid, of_metric
 from suite.report.tables.frame import Table, table
 from suite.report.text.answer import Answer, answer
 
 #: Rows of all tables together, lines of notes and characters of a table cell, at most.
-ROWS_MOST, NOTES_MOST, CELL_MOST = 48, 4, 200
+ROWS_MOST, NOTES_MOST, CELL_MOST = 60, 4, 200
 MEMORY = "memory MiB"
+#: Columns of inference: what loading changes, and the latencies of requests, the first of which is compared.
+WITH_LOADING, LATENCIES = "with loading", ("median ms", "95th ms", "99th ms")
 #: A screen of fewer columns has none for memory, unless that is the question.
 NARROW = 100
 #: The axes along which memory is half of the question.
@@ -63,7 +65,7 @@ def screen(
     width, notes = columns - 1, Notes()
     views = [_show_timed(each, width, notes) for each in tables]
     others = [*(view for each in tables for view in inference.views(each)), *map(accuracy.view, trained)]
-    views += [_show_other(view, width) for view in others]
+    views += [part for view in others for part in _show_other(view, width)]
     shown: list[str] = []
     fits = sum(len(made.rows) for _, made in views) <= ROWS_MOST
     for title, made in views:
@@ -74,7 +76,8 @@ def screen(
     hidden = len(found.lines) - len(found.first)
     rest_of_answer = [f"… and {count(hidden, 'more line')}: {more}"] if hidden else []
     noted = _most(wrap(notes.lines, width), NOTES_MOST, f"… all notes: {more}")
-    above = [*noted, *wrap(remarks, width)]
+    older = dict.fromkeys(line for each in tables for line in footnotes.tunings(each.group))
+    above = [*noted, *wrap([*older, *footnotes.summary(tables), *remarks], width)]
     return [*shown, *above, *[""] * bool(above), *wrap([*found.first, *rest_of_answer, *last], width)]
 
 
@@ -142,22 +145,30 @@ def _ratio(cell: TimedCell) -> Any:
     return replace(found, reason=reason, caveat=caveat)
 
 
-def _show_other(view: View, width: int) -> tuple[str, Grid]:
-    """Returns the same for inference, and for cells that train to their end."""
-    made = view.grid.without(LEFT_OUT)
+def _show_other(view: View, width: int) -> list[tuple[str, Grid]]:
+    """Returns the same for inference, and for cells that train to their end; requests apart where there is no room."""
+    made = replace(view.grid.without(LEFT_OUT), best=frozenset())
     if "outcome" in made.headers and {row[made.headers.index("outcome")] for row in made.rows} == {"ok"}:
         made = made.without(["outcome"])
-    served = "with loading" in made.headers or "95th ms" in made.headers
+    requests = [name for name in made.headers if name.startswith("request ") or name in LATENCIES]
     epochs = [header for header in made.headers if header.startswith("epochs to")]
-    yielding = ["with loading", "95th ms", "99th ms", "request verdict"] if served else ["samples/s", *epochs]
-    return view.title, _narrow(replace(made, best=frozenset()), width, yielding)
+    shown = _narrow(made, width, [WITH_LOADING, *LATENCIES[1:]] if requests else ["samples/s", *epochs])
+    if not requests or _fits(shown, width):
+        return [(view.title, shown)]
+    others = [name for name in made.headers[made.names :] if name not in (*requests, "n")]
+    parts = (made.without(requests), [WITH_LOADING]), (made.without(others), LATENCIES[1:])
+    titles = view.title, f"{view.title}: requests of one sample"
+    return [(title, _narrow(part, width, least)) for title, (part, least) in zip(titles, parts, strict=True)]
 
 
 def _narrow(shown: Grid, width: int, yielding: Iterable[str]) -> Grid:
     """Returns the table; where it is too wide, without the columns that decide least."""
     shown = replace(shown, rows=[[clean(cell, CELL_MOST) for cell in row] for row in shown.rows])
     for name in yielding:
-        cells = zip(shown.headers, *shown.rows, strict=True)
-        if sum(max(map(len, column)) + WIDE for column in cells) - WIDE > width:
-            shown = shown.without([name])
+        shown = shown if _fits(shown, width) else shown.without([name])
     return shown
+
+
+def _fits(shown: Grid, width: int) -> bool:
+    cells = zip(shown.headers, *shown.rows, strict=True)
+    return sum(max(map(len, column)) + WIDE for column in cells) - WIDE <= width

@@ -9,7 +9,8 @@ from statistics import median
 
 from suite.analysis.identity.comparability import NOT_PLOTTED
 from suite.analysis.rows.groups import Row
-from suite.analysis.statistics.inference import Estimate
+from suite.analysis.rows.wording import figure
+from suite.analysis.statistics.inference import INCONCLUSIVE, Estimate
 from suite.analysis.statistics.multiple_testing import compare
 from suite.analysis.statistics.ratios import Pair, break_even_steps, first_and_step_s
 from suite.catalog.metrics import joules_per_sample, number
@@ -19,6 +20,10 @@ from suite.report.tables.frame import Table, batch_tries
 
 #: A value with the ends of its interval.
 Spread = tuple[float, float, float]
+
+#: When compiling pays, besides a number of steps: by the verdict on its speed, where that names none.
+NEVER, AT_ONCE = "never", "at once"
+UNSETTLED = {INCONCLUSIVE: "not decided", "equal": "equally fast"}
 
 
 @dataclass(frozen=True)
@@ -206,6 +211,20 @@ def _series_by_count(
 def _compute_rate(record: Record) -> float | None:
     phase = record.phases.get("compute")
     return record.effective_batch / phase.step_s if phase else None
+
+
+def pays(table: Table, row: Row) -> str:
+    """Returns after how many steps compiling pays, such as ``310``, or ``never``, by the test of the modes' speed.
+
+    Empty for a framework's usual mode, and where there is none beside it.
+    """
+    ratio = table.findings.modes.get(row.key)
+    if ratio is None:
+        return ""
+    if ratio.verdict in UNSETTLED:
+        return UNSETTLED[ratio.verdict]
+    steps = break_even_steps(row, table.group)
+    return NEVER if steps is None or ratio.verdict == "slower" else figure(steps) if steps else AT_ONCE
 
 
 def courses(table: Table) -> list[list[CompileCost]]:

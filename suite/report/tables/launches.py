@@ -10,6 +10,7 @@ from typing import Any
 from suite.analysis.records.load import Launch
 from suite.analysis.records.machines import Machines
 from suite.analysis.rows.blocks import flags_of
+from suite.analysis.rows.conditions import tuning
 from suite.analysis.rows.wording import NONE
 from suite.analysis.statistics.inference import quartiles
 from suite.analysis.statistics.serving import FIGURES
@@ -17,6 +18,7 @@ from suite.catalog.metrics import METRICS
 from suite.catalog.phases import PHASES
 from suite.catalog.setting import TEXT, WHOLE
 from suite.catalog.settings import SETTINGS
+from suite.plan.settings.tunings import OTHER
 from suite.record.record import Phase, Record
 from suite.record.text import clean
 from suite.report.tables import inference
@@ -186,26 +188,18 @@ def column(name: str) -> Column:
 PARTS = ("interpreter_s", "import_s", "data_s", "build_s", "first_batch_s")
 
 
-def fields(launch: Launch, declared: Iterable[Column]) -> dict[str, Any]:
-    """Returns the values of a launch by the names of their columns."""
-    of_families = {f"{each.name}{rest}": value for each in FAMILIES for rest, value in each.read(launch).items()}
-    return {each.name: each.read(launch) for each in declared} | of_families
-
-
 def launch_table(loaded: Iterable[Launch]) -> dict[str, list[Any]]:
     """Returns a value per launch, failed ones included, by column; rows of them would take several times the memory."""
-    declared = columns()
-    table: dict[str, list[Any]] = {each.name: [] for each in declared}
-    launches, count = list(loaded), 0
+    declared, launches = columns(), list(loaded)
+    table: dict[str, list[Any]] = {each.name: list(map(each.read, launches)) for each in declared}
     machines = Machines((launch.run, launch.record) for launch in launches)
-    for count, launch in enumerate(launches, 1):
-        machine = intern(machines.name(launch.run, launch.record))
-        for name, value in (fields(launch, declared) | {"machine": machine}).items():
-            held = table.setdefault(name, [])
-            held += [None] * (count - 1 - len(held))  # launches that did not have it
-            held.append(value)
-    for values in table.values():
-        values.extend([None] * (count - len(values)))
+    table["machine"] = [intern(machines.name(launch.run, launch.record)) for launch in launches]
+    older = {launch.run for launch in launches if tuning(launch.record) == OTHER}
+    table["tuning"] = [tuning(launch.record, launch.run in older) for launch in launches]
+    for each in FAMILIES:
+        of_launches = [each.read(launch) for launch in launches]
+        for rest in dict.fromkeys(rest for values in of_launches for rest in values):
+            table[f"{each.name}{rest}"] = [values.get(rest) for values in of_launches]
     order = {name: at for at, name in enumerate([*(each.name for each in declared), *(f"startup_{x}" for x in PARTS)])}
     names = sorted(table, key=lambda name: (order.get(name, len(order)), not name.startswith("startup_"), name))
     return {name: table[name] for name in names}

@@ -41,8 +41,8 @@ def legend(tables: Sequence[Table]) -> str:
         "level at which Holm's correction over all comparisons of the run tested this one: 95 % for a single one, "
         "more for several, so that it excludes 1 where the difference is significant after the correction. faster, "
         "slower: the whole interval is beyond the margin. equal: it is within the margin. inconclusive: neither. "
-        "identity: largest relative deviation of the fingerprints from the median over the frameworks, or from each "
-        "other if there are two. "
+        "identity: largest relative deviation of any loss or tensor's update of the fingerprints from the median over "
+        "the frameworks, or from each other if there are two. "
         + " ".join(f"{each.label}: {each.meaning}." for each in metrics)
         + (SEVERAL if any(has_several(table.group) for table in tables) else "")
     )

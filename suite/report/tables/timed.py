@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
 
-from suite.analysis.rows.blocks import UNSOUND_RELEASE, release_of, unsound, why_untested
+from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import NONE, listing
-from suite.analysis.statistics.power import DIFFERENCE, LAUNCHES_MOST, POWER
 from suite.analysis.statistics.ratios import least_between
 from suite.analysis.statistics.sequential import is_sequential, launches_needed
-from suite.catalog.frameworks import FRAMEWORKS
 from suite.catalog.metrics import METRICS, Metric, first_gpu, monitor_metrics, number
 from suite.catalog.setting import TEXT
 from suite.plan.measuring import FIRST_LOOK, LAST_LOOK
@@ -21,14 +19,20 @@ from suite.report.format.names import SETTING_NAMES, counts
 from suite.report.format.text import in_unit
 from suite.report.format.view import View
 from suite.report.tables import columns as made
+from suite.report.tables import footnotes
 from suite.report.tables.cells import TimedCell
 from suite.report.tables.columns import KEPT, MORE, NUMBER, Column, Notes, has_several
+from suite.report.tables.curves import pays
 from suite.report.tables.frame import Table
 
 #: The metric whose heading names the kind of memory.
 MEMORY = "peak_memory_bytes"
+#: The metric that only launches with all phases have.
+OF_PHASES = "train_of_compute"
+#: The metric that the test of the compile modes' speed decides.
+PAYS_AFTER = "break_even_steps"
 #: Headline metrics that explain a result and do not decide it.
-EXPLAIN = ("step_ms_median", "train_of_compute", "break_even_steps", "compile_s", MEMORY)
+EXPLAIN = ("step_ms_median", OF_PHASES, PAYS_AFTER, "compile_s", MEMORY)
 
 LAUNCHES = Column("n", lambda cell: made.launch_count(cell.launches_ok, cell.launches))
 
@@ -56,10 +60,11 @@ def title(group: Group) -> str:
 def _columns(table: Table, notes: Notes) -> list[Column]:
     """Returns the columns of the first part: the measured values and the outcome of each row."""
     # If a framework has several modes, the question is when compiling pays.
-    hidden = "compile_s" if "compile" in made.varied_settings(table.group) else "break_even_steps"
+    hidden = "compile_s" if "compile" in made.varied_settings(table.group) else PAYS_AFTER
     metrics = [each for name, each in METRICS.items() if each.headline and name != hidden]
     first, *others = (_memory(table) if each.name == MEMORY else _headline(each) for each in metrics)
     several = of_devices(table)
+    others = [_of_start(table, each) if each.name == PAYS_AFTER else each for each in others]
     return [
         *names(table),
         *several[:1],
@@ -96,7 +101,22 @@ def outcome(cell: TimedCell, notes: Notes | None = None) -> str:
 
 
 def _headline(metric: Metric, header: str = "") -> Column:
-    return made.of_metric(metric, (MORE,) if metric.name in EXPLAIN else (), header)
+    column = made.of_metric(metric, (MORE,) if metric.name in EXPLAIN else (), header)
+    return (
+        replace(column, read=lambda cell: f"{column.read(cell)}{_fewer(cell)}") if metric.name == OF_PHASES else column
+    )
+
+
+def _of_start(table: Table, column: Column) -> Column:
+    """Returns the column of the steps after which compiling pays, in words where there is no number."""
+    told = {id(cell): pays(table, row) for row, cell in zip(table.group.rows, table.cells, strict=True)}
+    return replace(column, read=lambda cell: told[id(cell)])
+
+
+def _fewer(cell: TimedCell) -> str:
+    """Returns the number of launches that had the phases of a figure, where not all had."""
+    loading = cell.bottleneck.loading
+    return f" (n = {loading.blocks})" if loading and loading.blocks < cell.launches_ok else ""
 
 
 def _memory(table: Table) -> Column:
@@ -144,10 +164,10 @@ def foot_lines(table: Table) -> list[str]:
         *_base(table),
         *(_tests(table, launched) if table.tested else [untested]),
         *_choice_of_modes(group),
-        *_detectable(table),
+        *footnotes.detectable(table),
         *_bottlenecks(table),
         *_energy(table),
-        *_unsound_releases(group),
+        *footnotes.known(group),
         *(f"Search for the largest batch, {group.label(row)}: {cell.batch_search}."
           for row, cell in searches if cell.batch_search),
         f"Machine: {listing(machines) or 'not recorded'}.",
@@ -201,11 +221,10 @@ def _tests(table: Table, launched: str) -> list[str]:
     how = " in runs that stop when decided, and in the others a ".join(used)
     tests = {cell.ratio.tests for cell in table.cells if cell.ratio.verdict}
     corrected = f"the {counts(tests, 'comparison')} of {_family(group)}"
-    undecided = ((row, needed) for row in group.rows if (needed := table.ratios[row.key].blocks_to_decide))
     return [
         f"Test: {how}, Holm's correction over {corrected}, margin {table.margin:.1%}, {launched}.",
         _control(table),
-        *(f"Undecided: {group.label(row)}. About {needed} launches would decide it." for row, needed in undecided),
+        *footnotes.undecided(table),
     ]
 
 
@@ -238,26 +257,6 @@ def _choice_of_modes(group: Group) -> list[str]:
     return [overstated] if "compile" in made.varied_settings(group) else []
 
 
-def _detectable(table: Table) -> list[str]:
-    """Describes the smallest difference that the run could detect, and how many launches 5 % needs."""
-    power, figures = table.power, []
-    if not power.noise:
-        return []
-    if power.smallest:
-        ends = " to ".join("more" if end is None else f"{end:.1%}" for end in power.smallest_range)
-        figures.append(f"{power.blocks} launches detect a difference of {power.smallest:.1%} ({ends})")
-    if table.margin < DIFFERENCE:
-        needed, *ends_needed = (
-            str(each or f"more than {LAUNCHES_MOST}") for each in (power.launches, *power.launches_range)
-        )
-        figures.append(f"a difference of {DIFFERENCE:.0%} needs {needed} launches ({' to '.join(ends_needed)})")
-    low, high = power.noise.interval
-    source = "this table and its A/A control" if power.noise.of_control else "this table"
-    scatter = f"{power.noise.deviation:.1%} ({low:.1%} to {high:.1%}), from {source}"
-    words = f"Power of {POWER:.0%}: {'; '.join(figures)}. A block's ratio has a standard deviation of {scatter}."
-    return [words] if figures else []
-
-
 def _bottlenecks(table: Table) -> list[str]:
     """Returns the bottleneck, advice and symptoms of each row; rows with the same ones share a line."""
     cells = list(zip(map(table.group.label, table.group.rows), table.cells, strict=True))
@@ -283,17 +282,3 @@ def _energy(table: Table) -> list[str]:
     measured = any(cell.metrics["energy_j_per_sample"] is not None for cell in table.cells)
     lines = [polled] if any(gpu.get("energy_source") == "polled power" for gpu in gpus) else []
     return lines + ([f"The energy includes the GPU's idle power, {median(watts):.0f} W."] if measured and watts else [])
-
-
-def _unsound_releases(group: Group) -> list[str]:
-    """Returns what is known to be wrong with the releases of the rows, a line for each release."""
-    wrong: dict[str, list[str]] = {}
-    for record in (record for row in group.rows for record in row.ok):
-        if defects := unsound(record):
-            name = f"{FRAMEWORKS[record.cell.framework].title} {release_of(record)}"
-            wrong[name] = [f"{each.happens} ({each.sources[0]})" for each in defects]
-    return [
-        f"{UNSOUND_RELEASE}: of some programs it is known that {name} {listing(words)}. Rows with the identity `same` "
-        "computed what the others did."
-        for name, words in wrong.items()
-    ]

@@ -127,7 +127,9 @@ def _timed(table: Table, measured: Set[str]) -> _Told:
     elif _is_of_frameworks(table):
         lines, sentences = _say_fastest(each.contests, where)
         own = [*served.saves(table, where), *started.lines(table, where)]
-        lines = [*own, *(served.lines(table, where) or lines)]
+        answers = served.lines(table, where)
+        of_training = _say_fastest(each.contests, f"{where}, training")[0] if answers else lines
+        lines = [*own, *answers, *of_training]
         absent, verdict = _say_absent(group, measured), fastest.card(each.contests, fastest.CARD - len(note))
         lines[-1], sentences[-1] = lines[-1] + absent, sentences[-1] + absent
         further = [

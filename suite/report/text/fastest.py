@@ -42,7 +42,7 @@ def short(contest: FastestBySetting, where: str) -> str:
         return f"{where}: {framework(contest.top)} alone"
     if not (contest.is_untested or contest.behind or contest.decided_pairs or contest.tie in (EQUAL, ALIKE)):
         return f"{where}: no difference decided{_apart(contest)}"
-    ratios = [_bare(contest, contest.top, name) for name in (contest.rivals if contest.is_untested else contest.behind)]
+    ratios = [_bare(contest, contest.top, name) for name in contest.trailing]
     subject = f"{framework(contest.top)} " * bool(ratios and len(contest.leaders) > 1)
     ratios += [f"{_name(contest, pair[0])} {_bare(contest, *pair)}" for pair in contest.decided_pairs]
     finding = ": ".join(filter(None, [head(contest).replace(YET, UNDECIDED), subject + ", ".join(ratios)]))
@@ -74,6 +74,12 @@ def head(contest: FastestBySetting, unit: str = "launch", plain: bool = False) -
     if len(names) == 1:
         some = " of those tested" if contest.untested and not contest.is_untested else ""
         return f"{names[0]} {untested if contest.is_untested else tested} fastest{some}"
+    if contest.is_untested:
+        return (
+            f"{listing(names, 'or')} ran fastest"
+            if len(names) < len(contest.rows)
+            else "none ran ahead in every launch"
+        )
     if contest.tie == PARTLY:
         return "no framework is decidedly fastest"
     if contest.tie in (EQUAL, ALIKE):
@@ -96,17 +102,22 @@ def card(contests: Sequence[FastestBySetting], most: int = CARD) -> str:
         rest = "".join(f"; {words} in {count}" for words, count in others)
         lines = [f"{first} in {n} of {len(contested)} settings{each}{note}" for each in ("", rest)]
     else:
-        ahead = _ahead(contested)
-        lines = [first + note, *(f"{first}: {', '.join(ahead[:n])}{note}" for n in range(1, len(ahead) + 1))]
-    return max((each for each in lines if len(each) <= most), key=len, default=lines[0][:most])
+        ahead, settings = _ahead(contested), {1: "", 2: " in both settings"}.get(n, f" in all {n} settings")
+        lines = [first + note, first + settings + note]
+        shown = [", ".join(ahead[:upto]) for upto in range(1, len(ahead) + 1)]
+        lines += (f"{first}{where}: {each}{note}" for where in ("", settings) for each in shown)
+    lines += [f"{first} (not tested)", "speed not tested"] * (note != some)
+    fitting = (each for each in lines if len(each) <= most)
+    return max(fitting, key=lambda each: (each.count("x "), len(each)), default=lines[0][:most])
 
 
 def _ahead(contests: Sequence[FastestBySetting]) -> list[str]:
     """Returns the ratios of the fastest to each framework that is decidedly behind it, or behind it without a test."""
     values: dict[str, list[float]] = {}
     for contest in contests:
-        for name in contest.rivals if contest.is_untested else contest.behind:
-            gaps = [contest.gap(leader, name) for leader in contest.leaders]
+        for name in contest.trailing:
+            leaders = [contest.top] if name in contest.leaders else contest.leaders
+            gaps = [contest.gap(leader, name) for leader in leaders]
             kept = [_shorten(gap) if contest.is_untested else replace(gap, low=None, high=None) for gap in gaps]
             ends = [each for gap in kept if contest.is_untested or gap.verdict == "faster" for each in _ends(gap)]
             values.setdefault(name, []).extend(ends)

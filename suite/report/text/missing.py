@@ -9,6 +9,7 @@ from typing import Any
 
 from framework_training_suite import PROGRAM
 from suite.analysis.rows.runs import Count
+from suite.analysis.rows.wording import listing
 from suite.plan.cell import Cell
 from suite.plan.matrix import MATRICES
 from suite.plan.measuring import SEQUENTIAL
@@ -60,7 +61,33 @@ def _sentence(count: Count, spell: Callable[[str], str]) -> str:
     sentence = f"{least}{count.missing} of {count.planned} launches of run {count.run} {verb} missing."
     if count.settings.get("matrix") == "reproduce" and not count.settings.get("typed"):
         return sentence  # `suite.reproduce` continues no run
-    return f"{sentence} Run them with: {spell(command(count.run, count.settings, count.workloads))}"
+    if (those := _those_of_matrix(count)) is None:
+        lacking = listing([cell.id for cell in _lacking(count)])
+        return f"{sentence} {count.settings['matrix']} has other cells today, without {lacking or 'some of them'}."
+    workloads = sorted({cell.workload for cell in count.cells})
+    line = " ".join([command(count.run, count.settings, workloads), *map(shlex.quote, those)])
+    return f"{sentence} Run them with: {spell(line)}"
+
+
+def _lacking(count: Count) -> list[Cell]:
+    asked = count.settings.get("launches")
+    most = max([*count.cells.values(), asked if type(asked) is int else 0])
+    return [cell for cell, launches in count.cells.items() if launches < most]
+
+
+def _those_of_matrix(count: Count) -> list[str] | None:
+    """Returns the ``-k`` with which a run's matrix is of no more than is missing; None if that has not those cells.
+
+    Newer runs record all that chose their cells.
+    """
+    name = count.settings.get("matrix")
+    if "typed" in count.settings or count.settings.get("sweep") or name not in MATRICES:
+        return []
+    cells = {*MATRICES[name]().cells}
+    if not cells.issuperset(count.cells):
+        return None
+    named = [f"{cell.id}-launch" for cell in _lacking(count)] if cells != {*count.cells} else []
+    return ["-k", " or ".join(named)] if 0 < len(named) < len(count.cells) else []
 
 
 def command(run: str, settings: Mapping[str, Any], workloads: Iterable[str] = ()) -> str:

@@ -13,12 +13,13 @@ from suite.analysis.rows.groups import SETTINGS, Row
 from suite.analysis.rows.wording import DASH, figure
 from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.multiple_testing import compare
-from suite.analysis.statistics.ratios import Pair, break_even_steps, first_and_step_s
+from suite.analysis.statistics.ratios import Pair, first_and_step_s
 from suite.catalog.metrics import shapes_of
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.record.parts.history import Shapes
 from suite.record.record import Record
 from suite.report.format.names import counts, framework, name_value
+from suite.report.tables.curves import AT_ONCE, NEVER, UNSETTLED, pays
 from suite.report.tables.frame import Table
 from suite.report.text.fastest import bounded, state
 
@@ -73,7 +74,6 @@ def _say(table: Table, pair: Pair, ratio: Estimate) -> str:
 
 def _pays(table: Table, warm: Row, cold: Row) -> str:
     """Returns the steps after which compiling pays with each cache, where the usual mode was measured beside it."""
-    after, before = (break_even_steps(row, table.group) for row in (warm, cold))
-    if after is None or before is None:
-        return ""
-    return f", pays after {figure(after, 2)} steps instead of {figure(before, 2)}"
+    after, before = (pays(table, row) for row in (warm, cold))
+    has_both = not {after, before} & {"", NEVER, AT_ONCE, *UNSETTLED.values()}
+    return f", pays after {after} steps instead of {before}" if has_both else ""

@@ -77,7 +77,8 @@ def no_profile(tables: Iterable[Table], spell: Callable[[str], str] = str) -> st
 def _record(rows: Iterable[Row]) -> str:
     cells = [row.cell for row in rows if not row.cell.is_of_script]
     named = [*name_workloads(cell.workload for cell in cells), *name_settings(cells, ALWAYS if cells else ())]
-    return " ".join([PROFILE_COMMAND, *map(shlex.quote, named)])
+    command = PROFILE_COMMAND if cells else f"{PROGRAM} script --profile"
+    return " ".join([command, *map(shlex.quote, named)])
 
 
 def _explain_pair(table: Table, pair: ExplainedPair) -> PairExplanation:

@@ -65,9 +65,7 @@ class Launcher:
         job = self._job(cell, number, settings.plan.of_launch(number, self.whole_blocks))
         if cell.recipe or job.plan.saves:
             job = replace(job, checkpoint=str(checkpoint))
-        if settings.profile and not cell.recipe:
-            job = replace(job, profile_memory=settings.profile_memory, profile_code=settings.profile_code)
-            job = replace(job, profile=True, traces=str(checkpoint.with_suffix("")))
+        job = self._with_profile(job, checkpoint)
 
         def start(job: Job) -> Record:
             if job.plan.saves:  # those of this launch that was interrupted, or of a larger batch
@@ -123,6 +121,14 @@ class Launcher:
             memory_limit=settings.memory_limit, epochs=settings.epochs, target=settings.target,
             workload_folder=folder_of(cell.workload), trusted_network=settings.trusted_network,
         )  # fmt: skip
+
+    def _with_profile(self, job: Job, checkpoint: Path) -> Job:
+        """The job, with a profile where one is asked for."""
+        settings = self.settings
+        if not settings.profile or job.cell.recipe:
+            return job
+        job = replace(job, profile_memory=settings.profile_memory, profile_code=settings.profile_code)
+        return replace(job, profile=True, traces=str(checkpoint.with_suffix("")))
 
     def add_run(self, record: Record, position: int) -> Record:
         """The record with the run that it belongs to, and the host that it ran on where there are several."""

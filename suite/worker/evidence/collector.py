@@ -165,7 +165,7 @@ class Evidence:
         start = {name: array.copy() for name, array in fresh.checkpoint().items()}
         fresh.compile(fresh.put(self.replay.batches[0]))
         scored = self.again and self.again.evidence(fresh, self.replay.state)
-        off, again = self.replay.deviation(fresh)
+        off, again = self.replay.deviation(fresh, self.subject.device)
         precision = self.subject.cell.precision
         spec = self.subject.spec
         answered = self.answers and check_answers(self.answers, fresh, self.replay.state, precision, spec)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from suite.catalog.suggest import nearest
 from workloads.data.dataset import Array
 
 #: Numbers of a layer's input that are kept of a pass.
@@ -38,8 +39,11 @@ class TrackedWeights(dict[str, Array]):
         """The tensor that was asked for last, for the beginning of an error's line; empty if none was."""
         if not self.last:
             return ""
-        shapes = {name: f"{array.shape} in the spec" for name, array in super().items()}
-        return f"tensor {self.last}, {shapes.get(self.last, 'which the spec does not have')}: "
+        if self.last in self:
+            return f"tensor {self.last}, {super().__getitem__(self.last).shape} in the spec: "
+        near = nearest(self.last, self)
+        meant = f" (it has {near})" if near else ""
+        return f"tensor {self.last}, which the spec does not have{meant}; model.canonical_names renames layers: "
 
 
 def owners(

@@ -22,6 +22,7 @@ import numpy as np
 
 from suite.plan.cell import Cell
 from suite.record.text import clean
+from suite.worker.evidence import initial
 from suite.worker.evidence.fingerprint import at_proof_rate
 from suite.worker.evidence.layers import Sources, TrackedWeights, enlarge, enlarge_inputs, owners, part, perturb
 from suite.worker.frameworks import import_framework
@@ -64,6 +65,10 @@ def main(arguments: list[str] | None = None) -> None:
     tools = import_module(f"suite.worker.frameworks.{options.framework}.evidence")
     with tools.compile_cache(str(Path(options.arrays).parent), "quickly"):
         facts, arrays = collect(options.framework, options.workload, module, spec, weights=weights, batches=batches)
+        cell = Cell(options.workload, options.framework, precision="fp64", batch=len(batches[0][1]), size=spec.size)
+        drawn = initial.draw(tools, cell, spec, module, batches[0][0])
+    facts |= {"undrawn": drawn.pop("undrawn", "")}
+    arrays |= drawn
     np.savez(options.arrays, **arrays)  # type: ignore[arg-type]
     Path(options.answer).write_text(json.dumps(facts), encoding="utf-8")
 
@@ -169,7 +174,7 @@ class _Stages:
         """The layers' inputs and outputs in passes with dropout, and two evaluations, which must have none."""
         training = self._training(dropout=True)
         self.arrays["evaluation/dropout"] = self._evaluate(training, batches[-1])[0]
-        self.arrays["evaluation/again"] = self._evaluate(training, batches[-1])[0]
+        again = self._evaluate(training, batches[-1])[0]
         batch = training.put(batches[0])
         drawn: dict[tuple[str, str], list[Array]] = {}
         for number in range(DRAWS):
@@ -184,6 +189,7 @@ class _Stages:
         for (path, name), passes in drawn.items():
             if len({array.shape for array in passes}) == 1:
                 self._keep_layer(path, "", **{name: np.stack(passes)})
+        self.arrays["evaluation/again"] = again  # last: it says that all of this stage is there
 
     def scaled(self, batches: list[Batch]) -> None:
         """All answers once more where values are large, and the logits with weights that differ by a few roundings."""
@@ -220,10 +226,11 @@ class _Stages:
         inputs, labels = batch
         with self._restored():  # a pass for the logits may move statistics
             logits = self.training.logits(self.training.put(batch))
-        self.arrays[f"{group}after"], self.arrays[f"{group}right"] = self._evaluate(self.training, batch)
+        losses, right = self._evaluate(self.training, batch)
         likeliest = _likeliest(logits, labels, self.label_count)
         if likeliest is not None:
             self.arrays[f"{group}likeliest"] = self._evaluate(self.training, (inputs, likeliest))[1]
+        self.arrays |= {f"{group}after": losses, f"{group}right": right}
 
     @contextmanager
     def _restored(self) -> Iterator[None]:

@@ -29,7 +29,7 @@ from suite.catalog.versions import VERSION, version_key
 from suite.plan.cell import MODEL_DIVIDED, TUNINGS, Cell
 from suite.plan.settings.allocators import list_variables
 from suite.plan.settings.frameworks import variables_of
-from suite.plan.settings.tunings import ARENAS, KEPT_MEMORY, flushes, host_memory
+from suite.plan.settings.tunings import ALLOCATOR, ARENAS, KEPT_MEMORY, flushes, host_memory
 from suite.record.parts.environment import own_cores, select_variables
 from suite.record.variables import CORES
 from suite.worker import interfaces
@@ -199,7 +199,7 @@ def _read_tuning(cell: Cell, denormals: str, device: str) -> str:
     switch for denormal numbers.
     """
     kept, heaps = _read_heap()
-    own = {name: value for name, value in os.environ.items() if name.startswith(("MALLOC_", "GLIBC_TUNABLES"))}
+    own = {name: value for name, value in os.environ.items() if name.startswith(ALLOCATOR)}
     is_own = bool(own.items() - KEPT_MEMORY.items() - {(ARENAS, own.get(ARENAS))})
     flushed = denormals != "kept" or device != "cpu" or cell.framework != "pytorch" or machine() != "x86_64"
 

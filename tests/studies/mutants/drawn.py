@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,11 @@ KIND = "drawn"
 #: What begins later than this begins in no launch of the study, which takes 24 steps.
 STEPS = 20
 WORKLOADS = ("cifar100_cnn", "cifar100_resnet18", "imdb_lstm", "imdb_transformer")
+#: Why nothing in a record notices a difference, by the seed and the number of its draw.
+SURVIVES = {
+    (20261125, 1): "it begins with the first step, so that a fresh model does the same; the tensor's movement is 7e-5 "
+    "shorter, where frameworks may be 2e-4 apart, and no loss of two steps changes by a bit",
+}
 Arrays = dict[str, Any]
 Batch = tuple[Any, Any]
 
@@ -24,7 +30,7 @@ Batch = tuple[Any, Any]
 def drawn(count: int, seed: int) -> list[Mutant]:
     """So many differences."""
     draw = random.Random(seed)
-    return [_one(draw, number) for number in range(count)]
+    return [replace(_one(draw, number), survives=SURVIVES.get((seed, number), "")) for number in range(count)]
 
 
 def _one(draw: random.Random, number: int) -> Mutant:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import chain
 from math import ceil, floor, log2
 
-from suite.analysis.rows.wording import figure
 from suite.analysis.statistics.changes import Step, place_of
 from suite.report.format.names import FRAMEWORKS
 from suite.report.plots import charts, naming
@@ -16,13 +15,14 @@ from suite.report.plots.kinds import kind
 from suite.report.plots.pens import DOTTED
 from suite.report.plots.traces import PALE, Axis, Chart, Panel, Traces
 from suite.report.tables import curves
-from suite.report.tables.curves import CompileCost, Series
+from suite.report.tables.curves import AT_ONCE, NEVER, UNSETTLED, CompileCost, Series, pays
 from suite.report.tables.frame import Table
 
 MEMORY = {"allocator_peak_bytes": "allocator peak", "rss_peak_bytes": "peak resident memory"}
 GIB = 2**30
 MARKS = "Median over launches. Whisker: lowest to highest."
-DASHES = {"eager": ":", "graph": "--", "compile": "-", "max": "-.", "nographs": (0, (5, 1, 1, 1, 1, 1))}
+DASHES = {"eager": ":", "graph": "--", "compile": "-", "max": "-.", "nographs": (0, (5, 1, 1, 1, 1, 1)),
+          "trace": (0, (1, 1, 1, 1, 5, 1))}  # fmt: skip
 #: Panels of compile modes that are drawn, at most.
 PANELS_MOST = 12
 
@@ -150,6 +150,14 @@ def _releases(steps: Sequence[Sequence[Step]], own: Sequence[str]) -> Panel:
     return replace(panel, traces=[*panel.traces, changes], y=replace(RATE, high=top))
 
 
+#: What is said of a mode for which no number of steps is told.
+PAYS = {
+    NEVER: "never pays off", AT_ONCE: "pays off at once",
+    **{words: f"{words} whether it pays off" for words in UNSETTLED.values()},
+}  # fmt: skip
+NO_CROSSING = (NEVER, *UNSETTLED.values())
+
+
 @kind(9)
 def break_even(table: Table) -> Chart | None:
     """Training time by steps for each compile mode, with the points where one pays off."""
@@ -162,29 +170,30 @@ def break_even(table: Table) -> Chart | None:
     return charts.chart(
         group,
         f"{naming.title_of(group, 'When compiling pays off: training time', by=False)}, by compile mode",
-        [[_modes(modes, title)] for modes, title in zip(sets, titles, strict=False)],
+        [[_modes(table, modes, title)] for modes, title in zip(sets, titles, strict=False)],
         "Lines: time of the first step, which includes compiling, and of so many median steps after it; medians over "
         "launches. Circle: a mode has made up for its longer start.",
         f"Not drawn: {more} more cells with several modes." if more > 0 else "",
     )
 
 
-def _modes(modes: Sequence[CompileCost], title: str) -> Panel:
+def _modes(table: Table, modes: Sequence[CompileCost], title: str) -> Panel:
     """Returns a line for each mode up to 1.5 times the last crossing, else until steps took twice the longest start."""
-    crossings = [mode.pays_after for mode in modes if mode.pays_after]
+    told = [pays(table, mode.row) for mode in modes]
+    paid = [mode for mode, words in zip(modes, told, strict=True) if mode.pays_after and words not in NO_CROSSING]
+    crossings = [mode.pays_after or 0.0 for mode in paid]
     steps = 2 * max(mode.first_s for mode in modes) / min(mode.step_s for mode in modes)
     end = max(2.0, 1.5 * max(crossings) if crossings else steps)
     traces = []
-    for mode in modes:
-        after = {None: "never pays off", 0.0: "pays off at once"}.get(mode.pays_after)
+    for mode, after in zip(modes, told, strict=True):
         name = " ".join(filter(None, [mode.row.cell.compile, mode.row.cell.cache]))
-        words = f"{name}: {after or f'pays off after {figure(mode.pays_after)} steps'}"
+        words = f"{name}: {PAYS.get(after, f'pays off after {after} steps')}"
         words = f"{mode.row.cell.compile} (usual)" if mode is modes[0] else words
         look = {"linestyle": DASHES.get(mode.row.cell.compile, "-"), "marker": ""}
         times = mode.first_s, mode.at(end)
         traces.append(Traces("lines", (0, end), times, (), (), [words], mode.row.cell.framework, words, look=look))
-    paid = [(mode.pays_after, mode.at(mode.pays_after), "") for mode in modes if mode.pays_after]
-    traces.append(charts.points(paid, {"marker": "o", "color": "white", "markersize": 6}))
+    points = [(steps, mode.at(steps), "") for mode, steps in zip(paid, crossings, strict=True)]
+    traces.append(charts.points(points, {"marker": "o", "color": "white", "markersize": 6}))
     return Panel(
         traces, Axis("steps after the first", high=end), Axis("seconds (lower is better)"), title=title, height=2.3
     )

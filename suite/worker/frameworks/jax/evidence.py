@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import flax.linen as nn
@@ -17,14 +18,22 @@ from flax.traverse_util import flatten_dict
 from jax.experimental.compilation_cache import compilation_cache
 
 from suite.catalog.settings import LAYOUTS
+from suite.plan.cell import Cell
 from suite.worker.evidence.layers import once, part
-from suite.worker.frameworks import find_kernel
-from suite.worker.frameworks.jax.device import allocator, graphs_switched_off, takes, threads, without_trials
+from suite.worker.frameworks import NUMBERS, build, find_kernel
+from suite.worker.frameworks.jax.device import (
+    Programs,
+    allocator,
+    graphs_switched_off,
+    takes,
+    threads,
+    without_trials,
+)
 from suite.worker.frameworks.jax.optimizer import zero_frozen
 from suite.worker.frameworks.jax.training import COMPILE_MODES, COMPILER_OPTIONS
 from workloads.data.dataset import Array
 from workloads.defaults.jax import SWITCH, join, turn_off
-from workloads.spec import FROZEN
+from workloads.spec import FROZEN, WorkloadSpec
 
 
 def count_trained(training: Any) -> int:
@@ -56,6 +65,12 @@ def calls(
 
 def load(training: Any, weights: dict[str, Array]) -> None:
     training.state = training.state._replace(weights=training.module.import_weights(training.model, weights))
+
+
+def initial(cell: Cell, spec: WorkloadSpec, module: ModuleType, inputs: Array) -> Callable[[int], dict[str, Array]]:
+    model = build(module, cell, spec, NUMBERS[cell.precision], False, "cpu")
+    compiled = jax.jit(model.init)
+    return lambda seed: dict(module.export_weights(model, compiled(jax.random.key(seed), inputs)["params"]))
 
 
 def forward(training: Any, batch: Any) -> float:
@@ -159,8 +174,9 @@ def without_dropout(training: Any) -> None:
 
 
 def explain_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
-    if not isinstance(training.explained, jax.stages.Compiled):  # ahead, as a second call would compile once more
-        training.explained = training.explained.lower(training.state, *batch).compile(compiler_options=COMPILER_OPTIONS)
+    if not isinstance(training.explained, Programs):  # ahead, as a second call would compile once more
+        step = training.explained
+        training.explained = Programs(lambda *of: step.lower(*of).compile(compiler_options=COMPILER_OPTIONS), {})
     training.state, loss, gradients = training.explained(training.state, *batch)
     return float(loss), training.module.export_weights(training.model, zero_frozen(gradients, training.decays))
 

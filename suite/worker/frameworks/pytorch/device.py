@@ -8,6 +8,7 @@ import torch
 
 from suite.catalog.settings import LAYOUTS
 from suite.plan.cell import Cell
+from suite.worker.frameworks import NUMBERS
 from workloads.spec import read_declaration
 
 
@@ -45,13 +46,20 @@ def lstm_in_bf16() -> bool:
     return True
 
 
+#: Compile modes that leave each operation to PyTorch's own kernels.
+UNCOMPILED = ("eager", "trace")
+
+
 def lacking(cell: Cell, device: str) -> str:
     """Why PyTorch cannot train the cell's LSTM, or in its layout, as it asks; empty if it can."""
-    if cell.layout != LAYOUTS[0] and cell.compile != "eager":
+    numbers = NUMBERS[cell.precision]
+    if cell.compile == "trace" and (cell.checkpointing == "on" or numbers.compute != numbers.weights):
+        return "torch.jit.trace is measured in one number format and without gradient checkpointing; use eager"
+    if cell.layout != LAYOUTS[0] and cell.compile not in UNCOMPILED:
         return "torch.compile chooses the layout of convolutions by itself; use eager"
     if not read_declaration(cell.workload).recurrent:
         return ""
-    if cell.compile != "eager":
+    if cell.compile not in UNCOMPILED:
         return "torch.compile breaks its graph at nn.LSTM, which then runs as it does in eager mode"
     if (cell.precision, device) == ("bf16", "cpu") and not lstm_in_bf16():
         return "PyTorch computes an LSTM in bf16 by oneDNN, which needs AVX-512; this CPU lacks it"

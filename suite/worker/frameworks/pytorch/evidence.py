@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,14 @@ from torch._dynamo.utils import counters
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from suite.catalog.settings import LAYOUTS
+from suite.plan.cell import Cell
 from suite.worker.evidence.layers import once, part
-from suite.worker.frameworks import find_kernel
+from suite.worker.frameworks import NUMBERS, build, find_kernel
 from suite.worker.frameworks.pytorch.device import allocator, threads
+from suite.worker.frameworks.pytorch.traced import Traced
 from suite.worker.frameworks.pytorch.training import _autocast
 from workloads.data.dataset import Array
+from workloads.spec import WorkloadSpec
 
 #: Modules whose tensors have the channels second.
 CHANNELS_SECOND = (nn.Conv1d, nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm1d, nn.BatchNorm2d, nn.GroupNorm)
@@ -61,6 +65,18 @@ def calls(
 def load(training: Any, weights: dict[str, Array]) -> None:
     """Set every tensor from canonical weights."""
     training.module.import_weights(training.model, weights)
+
+
+def initial(cell: Cell, spec: WorkloadSpec, module: ModuleType, inputs: Array) -> Callable[[int], dict[str, Array]]:
+    """What draws every tensor in canonical layout by a seed, as the workload's own builder does; for such inputs."""
+    del inputs
+
+    def draw(seed: int) -> dict[str, Array]:
+        torch.manual_seed(seed)
+        model = build(module, cell, spec, NUMBERS[cell.precision], True, "cpu")
+        return dict(module.export_weights(model))
+
+    return draw
 
 
 def forward(training: Any, batch: Any) -> float:
@@ -137,6 +153,7 @@ def without_dropout(training: Any) -> None:
     for module in training.model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
+    getattr(training.loss, "graphs", {}).clear()  # in which rates are constants
 
 
 def explain_step(training: Any, batch: Any) -> tuple[float, dict[str, Array]]:
@@ -213,7 +230,7 @@ def read_process(training: Any) -> dict[str, Any]:
     options = configured() if configured else None
     mode = "max" if options and options["max_autotune"] else "compile"
     return {
-        "compile": mode if is_compiled else "eager",
+        "compile": "trace" if isinstance(program, Traced) and program.runs() else mode if is_compiled else "eager",
         "threads": threads(),
         "allocator": allocator() if training.device == "cuda" else "default",
     }

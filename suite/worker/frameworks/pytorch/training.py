@@ -34,6 +34,7 @@ from suite.worker.frameworks.pytorch.device import (
     take_threads,
 )
 from suite.worker.frameworks.pytorch.optimizer import find_decays, kernels_of, lay_as, optimizer, own_part
+from suite.worker.frameworks.pytorch.traced import Traced
 from workloads.data.dataset import Array
 from workloads.defaults.pytorch import join
 from workloads.lengths import FIXED
@@ -45,7 +46,8 @@ __all__ = (
 )  # fmt: skip
 
 DISTRIBUTIONS = ("torch", "triton")
-COMPILE_MODES = {"eager": None, "compile": "default", "max": "max-autotune"}
+#: The modes of `torch.compile`; the others have none.
+COMPILE_MODES = {"eager": None, "compile": "default", "max": "max-autotune", "trace": None}
 
 Batch = tuple[Tensor, Tensor]
 
@@ -116,12 +118,13 @@ class Training:
                 parameter.grad = torch.zeros_like(parameter)
         self.loss, self.scores = module.loss, module.scores
         mode = COMPILE_MODES[cell.compile]
-        # By itself, torch.compile makes what has changed once a dimension of any size.
-        dynamic = False if cell.lengths == FIXED else None
+        dynamic = False if cell.lengths == FIXED else None  # what has changed once is then a dimension of any size
         self.programs = "torch.compile, dynamic=None" if mode else "none"
         if mode:
             self.loss = torch.compile(module.loss, fullgraph=True, dynamic=dynamic, mode=mode)
             self.scores = torch.compile(module.scores, fullgraph=True, dynamic=False, mode=mode)
+        elif cell.compile == "trace":
+            self.loss, self.scores = Traced(module.loss), Traced(module.scores)
 
     def put(self, batch: tuple[Array | Tensor, Array | Tensor]) -> Batch:
         """The batch on the device; from pinned memory without waiting for it."""
@@ -135,8 +138,10 @@ class Training:
 
     def compile(self, batch: Batch) -> bool:
         """Compile before the first step, if that can be timed by itself; returns whether anything was compiled."""
-        del batch  # torch.compile works inside the first call
-        return False
+        if self.cell.compile != "trace":
+            return False  # torch.compile works inside the first call
+        self.loss.prepare(self.model, *(tensor[: self.cell.batch] for tensor in batch))
+        return True
 
     def step(self, batch: Batch) -> Tensor:
         """Make one update; returns the loss before it, averaged over the accumulated batches, still on the device."""
@@ -190,7 +195,7 @@ class Training:
     def count_compiled(self) -> dict[str, int]:
         """The number of compiled graphs and of graph breaks so far."""
         return {
-            "graphs": counters["stats"]["unique_graphs"],
+            "graphs": counters["stats"]["unique_graphs"] + len(getattr(self.loss, "graphs", ())),
             "graph_breaks": sum(counters["graph_break"].values()),
         }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import keras
@@ -13,12 +14,14 @@ from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.eager import context
 
 from suite.catalog.settings import LAYOUTS
+from suite.plan.cell import Cell
 from suite.worker.evidence.layers import once, part
-from suite.worker.frameworks import find_kernel
+from suite.worker.frameworks import NUMBERS, build, find_kernel
 from suite.worker.frameworks.tensorflow.constants import exact
 from suite.worker.frameworks.tensorflow.device import allocator, threads
 from workloads.data.dataset import Array
 from workloads.defaults.tensorflow import join, turn_off
+from workloads.spec import WorkloadSpec
 
 
 def count_trained(training: Any) -> int:
@@ -86,6 +89,17 @@ def calls(
 
 def load(training: Any, weights: dict[str, Array]) -> None:
     training.module.import_weights(training.model, weights)
+
+
+def initial(cell: Cell, spec: WorkloadSpec, module: ModuleType, inputs: Array) -> Callable[[int], dict[str, Array]]:
+    del inputs
+
+    def draw(seed: int) -> dict[str, Array]:
+        keras.utils.set_random_seed(seed)
+        model = build(module, cell, spec, NUMBERS[cell.precision], True, "cpu")
+        return dict(module.export_weights(model))
+
+    return draw
 
 
 def forward(training: Any, batch: Any) -> float:

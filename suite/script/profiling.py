@@ -1,0 +1,46 @@
+"""The profile of a script's launch, from the trace that PyTorch's profiler wrote in the script's process."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from suite.catalog.phases import TRAIN
+from suite.record.job import Job
+from suite.record.parts.profile import Profile
+from suite.record.text import clean
+from suite.script.seen import Seen
+from suite.worker.profilers.kineto import events_of, for_people
+from suite.worker.profilers.profiling import Recording, keep_files, profile_of
+
+#: Larger traces are not read, in bytes.
+TRACE_MOST = 1 << 28
+#: Times a timed step, of a profiled one that says nothing of it any more.
+SLOWER_MOST = 3.0
+
+
+def add_profile(seen: Seen, job: Job, trace: Path) -> None:
+    """Add the profile to what was seen, or why there is none; nothing here costs a launch its measurements."""
+    try:
+        seen.profile = None if seen.no_profile else _read(seen, job, trace)
+    except Exception as error:  # a script may write anything
+        seen.no_profile = clean(error, 200)
+
+
+def _read(seen: Seen, job: Job, trace: Path) -> Profile:
+    if len(seen.profiled) < 2:
+        raise ValueError("a profile is taken of PyTorch's optimizers, whose steps it did not see")
+    if trace.stat().st_size > TRACE_MOST:
+        raise ValueError("the trace is too large")
+    written = for_people(json.loads(trace.read_bytes()))
+    text = gzip.compress(json.dumps(written, separators=(",", ":")).encode(), compresslevel=3)
+    recording, timed = Recording(events_of(written), text), seen.series[TRAIN].phase()
+    (bare, *bare_span), (steps, *span) = seen.profiled[:2]
+    assert timed
+    made = profile_of(recording, steps, (timed.step_s, (bare_span[1] - bare_span[0]) / bare))
+    if made.step_s > SLOWER_MOST * made.timed_s:
+        raise ValueError(f"profiling made the steps {made.step_s / made.timed_s:.1f} times as long")
+    name, _ = keep_files(job, recording, trace.with_suffix(".profile"), {})
+    return replace(made, trace=name, span=(span[0], span[1]))

@@ -1,0 +1,115 @@
+"""Profiles of scripts: taken by PyTorch's profiler in the script's process, read here; none is no failure."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.monitor.sampler import Monitor
+from suite.plan.cell import Cell
+from suite.plan.measuring import Plan
+from suite.record.job import Job
+from suite.record.record import Outcome, Record
+from suite.script.launch import ScriptLaunch, Watching
+from suite.script.profiling import add_profile
+from suite.script.seen import Seen
+from suite.script.variants import Variant
+from suite.session.launches.machine import LaunchCallbacks
+from tests.frameworks import needs_frameworks
+from tests.studies.script_kills import run
+
+CELL = Cell("script_train", "pytorch", batch=0)
+
+
+def event(name: str, begin_ms: float, took_ms: float, kind: str = "cpu_op") -> dict[str, Any]:
+    return {"ph": "X", "cat": kind, "name": name, "pid": 1, "tid": 1, "ts": 1e3 * begin_ms, "dur": 1e3 * took_ms}
+
+
+STEPS = event("suite: steps", 0, 40, "user_annotation")
+LOADER = event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 20, 10, "user_annotation")
+EVENTS = [STEPS, event("aten::mm", 0, 20), LOADER, event("aten::stack", 22, 4)]
+
+
+def read(folder: Path, text: str, *windows: tuple[int, float, float]) -> Record:
+    """The record of a launch whose steps took 10 ms, with this trace of these windows."""
+    seen = Seen(Plan(0.1, 3, 2.0), 0.0, lambda _: None, is_to_profile=True)
+    for number in range(5):
+        seen.add(10, 0.1 * number, 0.1 * (number + 1), 0, lambda _: None)
+    seen.profiled += windows
+    (folder / "w.json").write_text(text, encoding="utf-8")
+    job = Job(CELL, "", profile=True, traces=str(folder / "traces" / "one"))
+    add_profile(seen, job, folder / "w.json")
+    return seen.record(Variant("", ("python",)), job, {}, Outcome("ok"))
+
+
+def test_the_time_of_a_step_is_divided_among_categories(tmp_path: Path) -> None:
+    trace = {"host_name": "mine", "traceEvents": EVENTS}
+    record = read(tmp_path, json.dumps(trace), (2, 0.5, 0.52), (4, 0.6, 0.64))
+    assert record.profile
+    assert (record.profile.steps, record.profile.timed_s, record.profile.step_s) == (4, 0.01, 0.01)
+    assert record.profile.span == (0.6, 0.64)
+    found = {name: share.seconds for name, share in record.profile.categories.items()}
+    assert found == pytest.approx(
+        {"matrix product": 0.005, "input pipeline": 0.0025, "host and launch overhead": 0.0025}
+    )
+    assert (tmp_path / "traces" / record.profile.trace).is_file()
+    assert Record.from_json(record.to_json()).profile == record.profile
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "{}", "nothing", '{"traceEvents": 3}', '{"traceEvents": [{"ph": "X"}]}', "[" * 100_000,
+        json.dumps({"traceEvents": [STEPS]}), json.dumps({"traceEvents": [EVENTS[1]]}),
+        json.dumps({"traceEvents": [*EVENTS, event("suite: steps", 0, float("inf"), "user_annotation")]}),
+        json.dumps({"traceEvents": [event("suite: steps", 0, 400, "user_annotation"), event("aten::mm", 0, 400)]}),
+    ],
+)  # fmt: skip
+def test_a_launch_keeps_its_measurements_without_a_profile(tmp_path: Path, text: str) -> None:
+    record = read(tmp_path, text, (2, 0.5, 0.52), (4, 0.6, 0.64))
+    assert record.profile is None
+    assert record.settings["no_profile"]
+    assert record.phases["train"].step_s == pytest.approx(0.01)
+    Record.from_json(record.to_json())
+
+
+def test_steps_of_which_no_profile_is_taken_are_told(tmp_path: Path) -> None:
+    assert "PyTorch" in read(tmp_path, "", (1, 0.5, 0.6)).settings["no_profile"]
+
+
+def test_the_command_asks_each_launch_for_a_profile(tmp_path: Path) -> None:
+    done = run(tmp_path, "--profile")
+    assert done.status == 0
+    assert any(line.startswith("no profile: ") and "PyTorch" in line for line in done.printed.splitlines())
+
+
+TRAINS = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1))
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+loader = DataLoader(TensorDataset(torch.randn(4096, 256)), 64)
+while True:
+    for (x,) in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+"""
+
+
+@needs_frameworks("pytorch")
+def test_steps_of_pytorch_are_profiled_after_all_windows(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAINS, encoding="utf-8")
+    variant = Variant("", (sys.executable, str(tmp_path / "train.py")))
+    job = Job(CELL, "", plan=Plan(0.1, 3, 2.0), profile=True, traces=str(tmp_path / "traces" / "one"))
+    launch = ScriptLaunch(variant, Watching(), job, tmp_path / "log", 120.0)
+    record = launch.run(LaunchCallbacks(), Monitor)
+    assert record.outcome.ok
+    assert [*record.phases] == ["train", "compute", "input"]
+    assert record.profile
+    assert record.profile.categories["matrix product"].seconds > 0
+    assert record.profile.categories["input pipeline"].seconds > 0
