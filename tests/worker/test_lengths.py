@@ -14,6 +14,7 @@ from suite.plan.cell import FRAMEWORKS, Cell, Loader
 from suite.plan.settings.strategies import why_not_saved, why_not_served
 from suite.profile.chosen import ChoiceError, parse_cell
 from suite.record.record import Phase, Window
+from suite.worker import interfaces
 from suite.worker.frameworks import RecompiledError, UnsupportedError, check
 from suite.worker.launch.applied import NotAppliedError
 from suite.worker.launch.lengths import Lengths
@@ -141,6 +142,8 @@ def steps(workload: str, framework: str, lengths: str) -> tuple[list[float], dic
         training, _ = made(workload, framework, cell)
         training.compile(training.put(batches[0]))
         losses = training.read([training.step(training.put(batches[number])) for number in range(4)])
+        tools = interfaces.tools(cell)  # whose formula of the optimizer is of such batches, too
+        losses += [tools.explain_step(training, training.put(batches[number]))[0] for number in range(2)]
         return losses, training.weights(), training.count_compiled()["graphs"]
 
 
