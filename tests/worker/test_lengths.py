@@ -115,6 +115,15 @@ def test_what_cannot_be_had_says_why(workload: str, settings: dict[str, Any], wo
 
 
 @needs_frameworks
+@pytest.mark.parametrize("framework", ["pytorch"])
+@pytest.mark.parametrize("mode", ["compile", "max", "trace"])
+def test_pytorch_s_compiled_modes_are_refused(framework: str, mode: str) -> None:
+    lacking = import_module(f"suite.worker.frameworks.{framework}.device").lacking
+    assert lacking(cell_of("imdb_transformer", framework, compile=mode), "cpu")
+    assert not lacking(cell_of("imdb_transformer", framework), "cpu")
+
+
+@needs_frameworks
 @each_framework
 @pytest.mark.filterwarnings("ignore:.*deterministic. argument has no effect")  # as in a worker
 @pytest.mark.parametrize("lengths", [BUCKETS, FREE])

@@ -9,6 +9,7 @@ import torch
 from suite.catalog.settings import LAYOUTS
 from suite.plan.cell import Cell
 from suite.worker.frameworks import NUMBERS
+from workloads.lengths import FIXED
 from workloads.spec import read_declaration
 
 
@@ -51,19 +52,20 @@ UNCOMPILED = ("eager", "trace")
 
 
 def lacking(cell: Cell, device: str) -> str:
-    """Why PyTorch cannot train the cell's LSTM, or in its layout, as it asks; empty if it can."""
+    """Why PyTorch cannot train the cell's LSTM, or in its layout or lengths, as it asks; empty if it can."""
     numbers = NUMBERS[cell.precision]
     if cell.compile == "trace" and (cell.checkpointing == "on" or numbers.compute != numbers.weights):
         return "torch.jit.trace is measured in one number format and without gradient checkpointing; use eager"
+    if cell.lengths != FIXED and cell.compile != "eager":
+        return "torch.jit.trace holds one length, and torch.compile stops at eight programs of a function; use eager"
     if cell.layout != LAYOUTS[0] and cell.compile not in UNCOMPILED:
         return "torch.compile chooses the layout of convolutions by itself; use eager"
     if not read_declaration(cell.workload).recurrent:
         return ""
     if cell.compile not in UNCOMPILED:
         return "torch.compile breaks its graph at nn.LSTM, which then runs as it does in eager mode"
-    if (cell.precision, device) == ("bf16", "cpu") and not lstm_in_bf16():
-        return "PyTorch computes an LSTM in bf16 by oneDNN, which needs AVX-512; this CPU lacks it"
-    return ""
+    lacks = (cell.precision, device) == ("bf16", "cpu") and not lstm_in_bf16()
+    return "PyTorch computes an LSTM in bf16 by oneDNN, which needs AVX-512; this CPU lacks it" if lacks else ""
 
 
 def set_fp32(kind: str) -> dict[str, str]:

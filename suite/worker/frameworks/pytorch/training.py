@@ -118,10 +118,9 @@ class Training:
                 parameter.grad = torch.zeros_like(parameter)
         self.loss, self.scores = module.loss, module.scores
         mode = COMPILE_MODES[cell.compile]
-        dynamic = False if cell.lengths == FIXED else None  # what has changed once is then a dimension of any size
-        self.programs = "torch.compile, dynamic=None" if mode else "none"
+        self.programs = "none"  # where lengths differ: other modes than eager are refused
         if mode:
-            self.loss = torch.compile(module.loss, fullgraph=True, dynamic=dynamic, mode=mode)
+            self.loss = torch.compile(module.loss, fullgraph=True, dynamic=False, mode=mode)
             self.scores = torch.compile(module.scores, fullgraph=True, dynamic=False, mode=mode)
         elif cell.compile == "trace":
             self.loss, self.scores = Traced(module.loss), Traced(module.scores)
