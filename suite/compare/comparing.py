@@ -49,7 +49,7 @@ def _compare(options: Namespace) -> int:
         folder = _place(options, paths, {launch.run for launch in loaded.launches})
         # What stands in the default place may be published: asking again, perhaps otherwise, changes none of it.
         stands = not (options.output or options.publish) and is_written(folder)
-        paths = _publish_own(paths) if _is_of_suite(options.publish) else paths
+        found, paths = paths, _publish_own(paths) if _is_of_suite(options.publish) else paths
     except (LoadError, OSError) as error:
         print(f"training-suite compare: {clean(error, 1000)}", file=sys.stderr)
         return 2
@@ -61,6 +61,7 @@ def _compare(options: Namespace) -> int:
     try:
         with waiting("drawing the plots and writing the report"):
             late, page = _write(folder, compared, options, stands)
+        late += _remove_moved(found, paths)  # now, since lines of timelines were read from there
     except (LoadError, OSError) as error:
         print(f"training-suite compare: {clean(error)}: choose another folder with --output", file=sys.stderr)
         return 2
@@ -144,11 +145,11 @@ def _is_of_suite(site: Path | None) -> bool:
 
 
 def _publish_own(paths: Iterable[Path]) -> list[Path]:
-    """Moves saved runs of the user to the published ones, compressed and in place of none, and says so; returns all.
+    """Copies saved runs of the user to the published ones, compressed and in place of none; returns where all are.
 
     A link stays, as does what no run saved. Raises `OSError`.
     """
-    from suite.session.storage import move  # here, since pytest takes long to load
+    from suite.session.storage import copy  # here, since pytest takes long to load
 
     there = []
     for path in paths:
@@ -156,9 +157,16 @@ def _publish_own(paths: Iterable[Path]) -> list[Path]:
         is_own = source.is_relative_to(SAVED.resolve()) and path.suffix == ".json" and not path.is_symlink()
         there.append(OLDER[SAVED] / f"{source.relative_to(SAVED.resolve())}{COMPRESSED}" if is_own else path)
         if is_own:
-            move(path, there[-1])
-            print(f"note: {clean(path.name)} was moved to {there[-1].parent}", file=sys.stderr)
+            copy(path, there[-1])
     return there
+
+
+def _remove_moved(paths: Sequence[Path], there: Sequence[Path]) -> list[str]:
+    """Removes what `_publish_own` copied; returns notes that say so. Raises `OSError`."""
+    moved = [(path, place) for path, place in zip(paths, there, strict=True) if path != place]
+    for path, _ in moved:
+        path.unlink(missing_ok=True)
+    return [f"{path.name} was moved to {place.parent}" for path, place in moved]
 
 
 def _place(options: Namespace, paths: Sequence[Path], runs: Collection[str]) -> Path:

@@ -121,8 +121,8 @@ def save(folder: Path, name: str, content: bytes) -> Path:
                 return path
 
 
-def move(source: Path, path: Path) -> None:
-    """Move a run and compress it, or end a move that was killed; in place of no other. Raises OSError."""
+def copy(source: Path, path: Path) -> None:
+    """Copy a run and compress it, unless that was done before; in place of no other. Raises OSError."""
     taken = FileExistsError(EEXIST, f"{path} is there already, so {source} stays")
     if path.with_suffix("").exists():  # the same run as it is not compressed
         raise taken
@@ -135,7 +135,6 @@ def move(source: Path, path: Path) -> None:
         except FileExistsError:
             if open_run(path).read() != content:
                 raise taken from None
-    source.unlink(missing_ok=True)
 
 
 def _claim(path: Path, whole: Path, content: bytes) -> None:

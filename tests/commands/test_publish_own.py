@@ -9,9 +9,11 @@ import pytest
 
 from suite.compare.__main__ import main
 from suite.plan.command.common import OLDER, SAVED
-from tests import records
+from suite.report import plots
+from tests import large, records
 
 pytestmark = pytest.mark.usefixtures("undrawn")
+DRAW = plots.draw
 
 
 def test_a_run_of_one_s_own_moves_to_the_published_ones_and_replaces_none(
@@ -32,6 +34,17 @@ def test_a_run_of_one_s_own_moves_to_the_published_ones_and_replaces_none(
     own.write_bytes(content)
     assert main([str(own), "--publish", "results"]) == 0, "one that was killed after the copy is completed"
     assert (own.exists(), gzip.decompress(moved.read_bytes())) == (False, content)
+
+
+@pytest.mark.drawing
+def test_lines_over_time_are_drawn_from_a_run_that_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plots, "draw", DRAW)
+    held = [large.noted(record, points=20, gpus=0) for record in records.launches(n=2)]
+    own = records.save(SAVED / "m" / "0001_a.json", held)
+    assert main(["0001", "--publish", "results"]) == 0
+    assert not own.exists()
+    assert Path("results/0001_a/run.json").exists()
 
 
 @pytest.mark.parametrize("case", ["no run", "a link", "one folder", "a site of another's"])
