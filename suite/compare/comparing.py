@@ -166,11 +166,18 @@ def _publish_own(paths: Iterable[Path]) -> list[Path]:
 
 
 def _remove_moved(paths: Sequence[Path], there: Sequence[Path]) -> list[str]:
-    """Removes what `_publish_own` copied; returns notes that say so. Raises `OSError`."""
-    moved = [(path, place) for path, place in zip(paths, there, strict=True) if path != place]
-    for path, _ in moved:
-        path.unlink(missing_ok=True)
-    return [f"{path.name} was moved to {place.parent}" for path, place in moved]
+    """Removes what `_publish_own` copied, where it is still the same; returns notes that say what became of it."""
+    return [_remove(path, place) for path, place in zip(paths, there, strict=True) if path != place]
+
+
+def _remove(path: Path, place: Path) -> str:
+    from suite.session.storage import drop  # here, since pytest takes long to load
+
+    try:
+        drop(path, place)
+    except OSError as error:
+        return f"{path.name} was copied to {place.parent}, and not removed: {error}"
+    return f"{path.name} was moved to {place.parent}"
 
 
 def _place(options: Namespace, paths: Sequence[Path], runs: Collection[str]) -> Path:

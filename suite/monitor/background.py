@@ -68,7 +68,7 @@ class Others:
 
         A counter that was not read has no share.
         """
-        within = cut(samples, [span])
+        within = _around(samples, span)
         shares: dict[str, Any] = {}
         for name, counter in COUNTED.items():
             if sum(counter in sample.values for sample in within) > 1:
@@ -89,8 +89,18 @@ class Others:
 
 def taken_cores(samples: Sequence[Sample], span: Span) -> float:
     """Cores that other processes and the host of a virtual machine took, on average over the span."""
-    within = cut(samples, [span])
+    within = _around(samples, span)
     return sum(_grown(within, counter) for counter in ("other_cpu_s", "steal_s"))
+
+
+def _around(samples: Sequence[Sample], span: Span) -> list[Sample]:
+    """The samples within the span; if they are too few for a rate, those before and after it besides."""
+    within = cut(samples, [span])
+    if len(within) > 1:
+        return within
+    before = [sample for sample in samples if sample.at_s < span.begin_s]
+    after = [sample for sample in samples if sample.at_s > span.end_s]
+    return [*before[-1:], *within, *after[:1]]
 
 
 def _grown(samples: Sequence[Sample], counter: str) -> float:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from suite.analysis.statistics.inference import holm
 from suite.prove.numbers import Given, Numbers
 from workloads.data.dataset import Array
 
@@ -60,7 +59,9 @@ def describe(one: Numbers, other: Numbers, given: Given) -> list[str]:
 
 def _test(drawn: list[dict[str, Array]], names: list[str]) -> list[float]:
     """The p-value of each tensor after Holm's correction: of two constants 1 or 0, else by Kolmogorov and Smirnov."""
-    from scipy import stats  # here, since importing it takes a second
+    from scipy import stats  # here, since importing it takes a second, and not everybody has it
+
+    from suite.analysis.statistics.inference import holm
 
     def test(name: str) -> float:
         a, b = (own[name] for own in drawn)

@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from errno import EEXIST
+from errno import EBUSY, EEXIST
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +135,14 @@ def copy(source: Path, path: Path) -> None:
         except FileExistsError:
             if open_run(path).read() != content:
                 raise taken from None
+
+
+def drop(source: Path, path: Path) -> None:
+    """Remove a run that was copied. Raises OSError, also where it is no longer what was copied, and stays."""
+    with open_run(path) as copied:
+        if source.read_bytes() != copied.read():
+            raise OSError(EBUSY, "it changed meanwhile")
+    source.unlink()
 
 
 def _claim(path: Path, whole: Path, content: bytes) -> None:

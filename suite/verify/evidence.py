@@ -169,7 +169,7 @@ def clock(run: Submission) -> Iterator[Problem]:
         yield Problem(WARNING, "its launches do not say when their windows ran", "measure again with this version")
         return
     yield from _find_unseen(run)
-    of_cells: dict[tuple[Cell, str, str], list[float]] = {}
+    of_cells: dict[tuple[Cell, str, str], list[tuple[float, float]]] = {}
     for record in run.timed:
         busy = "contaminated" in record.flags or is_disturbed(record)
         for name, phase in record.phases.items():
@@ -179,9 +179,11 @@ def clock(run: Submission) -> Iterator[Problem]:
                 burst_s[" by the parent's clock"] = math.fsum(record.ledger.seen_s.get(name, ()))
             for clock, passed_s in burst_s.items():
                 left_s, late_s = passed_s - seconds, MESSAGE_S * len(phase.spans) if clock else 0.0
-                of_cells.setdefault((record.cell, name, clock), []).append((left_s - late_s) / seconds)
-                if left_s < -late_s - ROUNDED_S * len(phase.spans):
-                    waited_s = LATE_S * len(phase.spans) if clock and busy else 0.0  # as messages do beside others
+                waited_s = LATE_S * len(phase.spans) if clock and busy else 0.0  # as messages do beside others
+                least, most = (left_s - late_s) / seconds, (left_s + max(late_s, waited_s)) / seconds
+                of_cells.setdefault((record.cell, name, clock), []).append((least, most))
+                of_one_s = BETWEEN_MOST_OF_ONE * seconds if clock else 0.0
+                if left_s < -late_s - of_one_s - ROUNDED_S * len(phase.spans):
                     kind = WARNING if -left_s <= waited_s else FAILED
                     yield Problem(kind, f"the windows of {name} of {record.key} take {seconds:.6f} s, "
                                   f"{-left_s:.6f} s more than passed{clock}", MEASURE)  # fmt: skip
@@ -190,7 +192,9 @@ def clock(run: Submission) -> Iterator[Problem]:
                     yield Problem(kind, f"{left_s / seconds:.1%} of the time of {name} of {record.key} lies between "
                                   f"windows{clock}", MEASURE)  # fmt: skip
     for (cell, name, clock), shares in of_cells.items():
-        if (middle := median(shares)) > BETWEEN_MOST:
+        if clock and (middle := median(most for _, most in shares)) < 0:
+            yield Problem(FAILED, f"windows of {name} of {cell.id} take {-middle:.1%} more than passed{clock}", MEASURE)
+        if (middle := median(least for least, _ in shares)) > BETWEEN_MOST:
             yield Problem(FAILED, f"{middle:.1%} of the time of {name} of {cell.id} lies between windows{clock}, and "
                           f"{BETWEEN_MOST:.1%} is the most", MEASURE)  # fmt: skip
 

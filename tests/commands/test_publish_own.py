@@ -47,6 +47,35 @@ def test_lines_over_time_are_drawn_from_a_run_that_moves(tmp_path: Path, monkeyp
     assert Path("results/0001_a/run.json").exists()
 
 
+def test_a_run_that_changes_while_it_is_published_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = records.save(SAVED / "m" / "0001_a.json", records.launches(n=1))
+    monkeypatch.setattr(plots, "draw", lambda *_: [] if own.write_text("theirs") else None)
+    assert main(["0001", "--publish", "results"]) == 0
+    assert own.read_text() == "theirs"
+    assert "not removed" in capsys.readouterr().err
+
+
+def test_a_page_that_cannot_be_written_leaves_the_run_and_the_next_try_publishes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = records.save(SAVED / "m" / "0001_a.json", records.launches(n=1))
+
+    def fill(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(plots, "draw", fill)
+        assert main(["0001", "--publish", "results"]) == 2
+    assert own.exists()
+    assert main(["0001", "--publish", "results"]) == 0
+    assert not own.exists()
+    assert Path("results/0001_a/run.json").exists()
+
+
 @pytest.mark.parametrize("case", ["no run", "a link", "one folder", "a site of another's"])
 def test_what_cannot_be_published_is_not_moved(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

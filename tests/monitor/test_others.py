@@ -94,6 +94,18 @@ def test_stolen_time_counts_with_other_processes_for_the_remark() -> None:
     assert taken_cores(host, Span(5.0, 25.0)) == pytest.approx(0.75)
 
 
+@pytest.mark.parametrize("span", [Span(10.7, 11.4), Span(10.1, 10.3)])
+def test_a_burst_between_two_samples_has_what_others_took_around_it(
+    monkeypatch: pytest.MonkeyPatch, span: Span
+) -> None:
+    host = samples(other_cpu_s=during(0, 30, 2.0))[::2]
+    assert sum(span.holds(sample) for sample in host) < 2
+    assert taken_cores(host, span) == pytest.approx(2.0)
+    record = annotated(monkeypatch, host, (span.begin_s, span.end_s))
+    assert record.metrics["host"]["disturbance"]["others_share"] == pytest.approx(0.5)
+    assert record.flags == ("contaminated", "disturbed")
+
+
 class Machine:
     """Processes whose CPU times are set here, and how often they were looked at."""
 

@@ -54,3 +54,19 @@ def test_a_parent_may_be_late_on_a_busy_machine(share: float, late_s: float, kin
     seconds = sum(window[1] for window in line["phases"]["train"]["windows"])
     line["ledger"]["seen_s"]["train"] = [seconds - late_s]
     assert said(tampering.bundle(tmp_path / "a.bundle", made, chained(lines)))["clock"].kind == kind
+
+
+@pytest.mark.parametrize(
+    ("late_s", "one", "kind"), [(0.012, True, WARNING), (0.012, False, FAILED), (0.1, True, FAILED)]
+)
+def test_a_parent_may_be_late_once_in_a_while(late_s: float, one: bool, kind: str, tmp_path: Path) -> None:
+    """What one launch may be late by is refused of the middle launch of its cell."""
+    made = original(RUN)
+    lines = json.loads(json.dumps(made.lines))
+    before = said(tampering.bundle(tmp_path / "a.bundle", made, chained(lines)))["clock"]
+    for line in tampering.of_cell(lines)[: 1 if one else None]:
+        train = line["phases"]["train"]
+        bursts, seconds = len(train["spans"]), sum(window[1] for window in train["windows"])
+        line["ledger"]["seen_s"]["train"] = [seconds / bursts - late_s] * bursts
+    after = said(tampering.bundle(tmp_path / "b.bundle", made, chained(lines)))["clock"]
+    assert after.kind == (before.kind if kind == WARNING else kind)

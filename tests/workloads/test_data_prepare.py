@@ -209,7 +209,8 @@ def test_the_environment_names_the_directories(monkeypatch, tmp_path, data):
 
 # What each of two processes runs: as `prepare` does it, with a pause between reading and writing, so that they overlap.
 AT_ONCE = """
-import pickle, sys, time
+import os, pickle, sys, time
+from pathlib import Path
 from workloads.data import prepare
 source = pickle.loads(bytes.fromhex(sys.argv[1]))
 write = prepare.caches.write
@@ -218,12 +219,17 @@ def slowly(*arguments):
     print("built")
     return write(*arguments)
 prepare.caches.write = slowly
+ready = Path(sys.argv[4])
+(ready / str(os.getpid())).touch()
+while len([*ready.iterdir()]) < 2:
+    time.sleep(0.01)
 prepare.prepare("cifar100", "real", sys.argv[2], sys.argv[3], official=source)
 """
 
 
-def test_two_processes_at_once_build_it_once(data, cache):
-    command = [sys.executable, "-W", "error", "-c", AT_ONCE, pickle.dumps(SOURCE).hex(), str(data), str(cache)]
+def test_two_processes_at_once_build_it_once(data, cache, tmp_path):
+    (ready := tmp_path / "ready").mkdir()
+    command = [sys.executable, "-W", "error", "-c", AT_ONCE, pickle.dumps(SOURCE).hex(), str(data), str(cache), ready]
     both = [subprocess.Popen(command, cwd=ROOT, stdout=-1, stderr=-1, text=True) for _ in range(2)]
     results = [process.communicate(timeout=30) for process in both]
     assert [process.returncode for process in both] == [0, 0], results
