@@ -247,8 +247,16 @@ def _axis(options: Namespace, launches: Sequence[Launch]) -> tuple[str, str | No
 
 
 def _say_where_it_varies(by: str, launches: Sequence[Launch], storage: Path) -> list[str]:
-    """Names the saved runs that vary the setting to compare along, if these launches do not, or else how to."""
-    if by not in SETTINGS or by == "framework" or by in varied(launch.record.cell for launch in launches):
+    """Names the saved runs that vary the setting to compare along, if these launches do not, or else how to.
+
+    Of frameworks: along what else these launches can be compared.
+    """
+    here = varied(launch.record.cell for launch in launches)
+    if by == "framework":
+        others = [name for name in here if name in AXES]
+        also = listing([f"{name} ({', '.join(here[name])})" for name in others])
+        return [f"also varied: {also}; for ratios between its values: --by {others[0]}"] if others else []
+    if by not in SETTINGS or by in here:
         return []
     found = {run_name(path): values for path in find_saved(storage) if (values := varied(cells_of(path)).get(by))}
     runs = listing([f"{name} ({', '.join(values)})" for name, values in found.items()])

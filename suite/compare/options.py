@@ -101,7 +101,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--fail-if", type=threshold, metavar="slower=5%",
         help="exit with status 1 if a cell of the second run is significantly slower than in the first by more than "
-        "this; with status 3 if no cell could be tested",
+        "this, with 3 if no cell could be tested; cells that are undecided or were not tested are counted, and no more",
     )  # fmt: skip
     add(parser.add_argument, PRICE_HOUR, PRICE_KWH, CURRENCY)
     options = parser.parse_args(arguments)

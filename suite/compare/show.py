@@ -77,8 +77,7 @@ def _screen(terminal: Terminal, compared: Compared, notes: Sequence[str], report
     findings = compared.answer
     launches = count(len(compared.loaded.launches), "launch")
     first = f"{_sources(compared)}: {launches}{f' on {findings.machine}' if findings.machine else ''}"
-    bounds = "In parentheses: 95 % intervals. " * findings.has_bounds
-    last = f"{report}. {bounds}All ratios, columns and notes: add --verbose."
+    last = f"{report}. All ratios, columns and notes: add --verbose."
     shown = screen(findings, compared.tables, compared.learned, width, more="add --verbose", remarks=notes, last=[last])
     for line in (*wrap([first], width - 1), "", *shown):
         terminal.print(line, soft_wrap=True)

@@ -105,7 +105,7 @@ def _table(lines: Sequence[dict[str, Any]]) -> list[str]:
 def _words(name: str, values: Sequence[str]) -> str:
     from suite.catalog.settings import SETTINGS
 
-    shown = ",".join(values) if len(values) <= SHOWN_MOST else f"{len(values)} values"
+    shown = ",".join(values) if len(values) <= SHOWN_MOST else f"{values[0]} to {values[-1]} ({len(values)})"
     return SETTINGS[name].words.format(shown)
 
 

@@ -15,6 +15,8 @@ from suite.plan.command.common import (
 )  # fmt: skip
 
 EPILOG = """\
+It takes as long as the stored run did; -k and --launches make it shorter.
+
 Workload, seed, windows and device are those of the stored run. Differences in the machine and in versions are listed.
 --install DIR first builds an environment per framework with the versions in the records, and measures in those. It
 shows what it will install and asks before it does; it installs the frameworks and their known dependencies only.

@@ -21,24 +21,10 @@ from suite.report.format.text import capital
 from suite.report.format.view import View
 from suite.report.html.stored import ACCURACY, FRAMEWORK, INFERENCE, UNNAMED, Entry, Figure, Summary
 from suite.report.tables.columns import Column, grid
+from suite.report.tables.legend import BADGES
 
 #: What a card is of.
 KINDS = {ACCURACY: "training to the end", INFERENCE: "inference"}
-
-#: What a badge says of launches.
-BADGES = {
-    "contaminated": "other processes or the host took more than 10 % of the cores; or another process used the GPU",
-    "disturbed": "others took more than 30 % of the cores, or tasks waited, or the GPU throttled: not in the figures",
-    "failed": "launches that did not end well",
-    "partial": "launches that are missing",
-    "clock-drift": "the GPU's clock changed by more than 5 % between windows",
-    "gpu-shared": "another process used a GPU that trained",
-    "power-capped": "the GPU ran at its power limit",
-    "throttled": "the GPU lowered its clock because of heat, a hardware slowdown or a power brake",
-    "unaccounted": "a figure does not add up: no ratio and no rank",
-    "unsound-release": "this release is known to compute some programs wrongly, or to crash, on this device",
-    "unsteady": "halves of the timed windows differ by more than 5 %, or warm-up ended at its time limit",
-}
 
 #: Runs in a trend, at most: the newest.
 TREND_MOST = 8

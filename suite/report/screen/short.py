@@ -30,6 +30,7 @@ from suite.report.tables import accuracy, footnotes, inference, timed
 from suite.report.tables.cells import TimedCell
 from suite.report.tables.columns import Column, Notes, compared, grid, of_metric
 from suite.report.tables.frame import Table, table
+from suite.report.tables.legend import brief
 from suite.report.text.answer import Answer, answer
 
 #: Rows of all tables together, lines of notes and characters of a table cell, at most.
@@ -77,7 +78,7 @@ def screen(
     rest_of_answer = [f"… and {count(hidden, 'more line')}: {more}"] if hidden else []
     noted = _most(wrap(notes.lines, width), NOTES_MOST, f"… all notes: {more}")
     older = dict.fromkeys(line for each in tables for line in footnotes.tunings(each.group))
-    above = [*noted, *wrap([*older, *footnotes.summary(tables), *remarks], width)]
+    above = [*noted, *wrap([*brief(tables), *older, *footnotes.summary(tables), *remarks], width)]
     return [*shown, *above, *[""] * bool(above), *wrap([*found.first, *rest_of_answer, *last], width)]
 
 

@@ -22,6 +22,35 @@ SEVERAL = (
     "efficiency: samples/s per device relative to one device with the same batch."
 )
 
+#: What a badge says of launches.
+BADGES = {
+    "contaminated": "other processes or the host took more than 10 % of the cores; or another process used the GPU",
+    "disturbed": "others took more than 30 % of the cores, or tasks waited, or the GPU throttled: not in the figures",
+    "failed": "launches that did not end well",
+    "partial": "launches that are missing",
+    "clock-drift": "the GPU's clock changed by more than 5 % between windows",
+    "gpu-shared": "another process used a GPU that trained",
+    "power-capped": "the GPU ran at its power limit",
+    "throttled": "the GPU lowered its clock because of heat, a hardware slowdown or a power brake",
+    "unaccounted": "a figure does not add up: no ratio and no rank",
+    "unsound-release": "this release is known to compute some programs wrongly, or to crash, on this device",
+    "unsteady": "halves of the timed windows differ by more than 5 %, or warm-up ended at its time limit",
+}
+
+
+def brief(tables: Sequence[Table]) -> list[str]:
+    """Returns, in a line for a screen, what numbers in parentheses are, what ratios are, and what flags mean."""
+    if all(len(row.ok) < 2 for table in tables for row in table.group.rows):
+        return []
+    flags = {flag.partition(" ")[0] for table in tables for cell in table.cells for flag in cell.flags.split(", ")}
+    words = [
+        "In parentheses: lowest to highest",
+        *["of tested ratios their corrected 95 % interval"] * any(table.tested for table in tables),
+        "ratios are formed within blocks of launches, so they are not those of the medians",
+        *(f"{name}: {says}" for name, says in BADGES.items() if name in flags),
+    ]
+    return ["; ".join(words)]
+
 
 def legend(tables: Sequence[Table]) -> str:
     """Returns the explanation of the columns, which goes once below all tables."""

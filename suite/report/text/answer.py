@@ -60,10 +60,6 @@ class Answer:
     machine: str
 
     @property
-    def has_bounds(self) -> bool:
-        return any(sentence.startswith(INTERVALS) for sentence in self.sentences)
-
-    @property
     def first(self) -> tuple[str, ...]:
         """The lines that a reader sees at once: as many as have `WORDS_MOST` words, and at least one."""
         words = [len(WORD.findall(line)) for line in self.lines]
