@@ -253,9 +253,8 @@ def _say_where_it_varies(by: str, launches: Sequence[Launch], storage: Path) -> 
     """
     here = varied(launch.record.cell for launch in launches)
     if by == "framework":
-        others = [name for name in here if name in AXES]
-        also = listing([f"{name} ({', '.join(here[name])})" for name in others])
-        return [f"also varied: {also}; for ratios between its values: --by {others[0]}"] if others else []
+        also = listing([f"{name} ({', '.join(values)})" for name, values in here.items() if name in AXES])
+        return [f"Also varied: {also}; --by NAME compares the values of one"] if also else []
     if by not in SETTINGS or by in here:
         return []
     found = {run_name(path): values for path in find_saved(storage) if (values := varied(cells_of(path)).get(by))}

@@ -51,6 +51,18 @@ def test_the_latest_run_is_compared_and_everything_is_written(run: Path, capsys:
 
 
 @pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(("values", "by", "named"), [
+    (("fp32", "bf16"), "framework", True), (("fp32", "bf16"), "precision", False), (("fp32",), "framework", False),
+])  # fmt: skip
+def test_a_comparison_of_frameworks_names_what_else_can_be_compared(
+    run: Path, values: Sequence[str], by: str, named: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records.save(run, [each for value in values for each in records.launches(precision=value)])
+    assert main(["smoke", "--by", by]) == 0
+    assert ("precision (fp32, bf16)" in capsys.readouterr().out) == named
+
+
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     "question", [["--by", "precision"], ["--format", "html"], ["--format", "json"], ["--margin", "9%"]]
 )

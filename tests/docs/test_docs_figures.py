@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from suite.analysis.records.load import load
+from suite.analysis.rows.blocks import release_of
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import DASH
 from suite.analysis.statistics.changes import find_speedups
+from suite.plan.cell import FRAMEWORKS
+from suite.report.format.names import framework
 from suite.report.tables.frame import table
 from tests.documents import PAGES, ROOT, prose
 from tests.expected import golden
@@ -25,18 +28,24 @@ TABLE = re.compile(r"<!-- table: .*?<!-- end of table -->", re.DOTALL)
 #: No results: versions, dates, code, the targets of links.
 OTHER = r"\]\(.*?\)|`[^`]*`|\d{4}-\d\d-\d\d|Python \d\.\d+ to \d\.\d+|Apache-2\.0|[\d.]+ GB"
 #: Sentences of the README whose figures are those of a study or a proof, and the page that has them.
-ELSEWHERE = {"0.6": "lab/method.md", "1,000": "lab/method.md", "1e-9": "lab/identity.md"}
+ELSEWHERE = {"1e-9": "lab/identity.md"}
 
 
-def speedup(run: str, workload: str, framework: str, axis: str) -> str:
+def speedup(run: str, workload: str, name: str, axis: str) -> str:
     """The only ratio of another value of this axis to the usual one."""
     tables = [each for each in map(table, group(load([RUNS[run]]).launches)) if each.group.workload == workload]
     found = [gain for each in tables for gain in find_speedups(each.group, each.identities)]
-    (gain,) = [each.ratio for each in found if (each.framework, each.axis) == (framework, axis)]
+    (gain,) = [each.ratio for each in found if (each.framework, each.axis) == (name, axis)]
     return f"{gain.value:.2f} ({gain.low:.2f}{DASH}{gain.high:.2f})"
 
 
-MAKERS: dict[str, Callable[..., str]] = {each.__name__: each for each in (speedup,)}
+def versions(run: str) -> str:
+    """The releases of the frameworks."""
+    records = {launch.record.cell.framework: launch.record for launch in load([RUNS[run]]).launches}
+    return ", ".join(f"{framework(name)} {release_of(records[name])}" for name in FRAMEWORKS)
+
+
+MAKERS: dict[str, Callable[..., str]] = {each.__name__: each for each in (speedup, versions)}
 
 
 @pytest.mark.parametrize(

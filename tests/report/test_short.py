@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from suite.record.parts.history import Epoch, TrainingHistory
@@ -15,7 +17,7 @@ def told(held: list, columns: int = 120) -> list[str]:
 
 def test_a_row_per_cell_with_its_ratio_and_below_it_the_answer() -> None:
     lines = told(launches(n=3))
-    title, header, _, torch, tensorflow, jax, _, answer = lines
+    title, header, _, torch, tensorflow, jax, _, *_, answer = lines
     assert answer.startswith("CIFAR-100 CNN: TensorFlow ran fastest: 1.25x PyTorch, ")
     assert answer.endswith("(n = 3, not tested)")
     assert title.startswith("cifar100_cnn, size full, real data: run run-a, fp32")
@@ -23,6 +25,17 @@ def test_a_row_per_cell_with_its_ratio_and_below_it_the_answer() -> None:
     assert torch.split()[:3] == ["pytorch", "eager", "3"]
     assert "1.00" in torch
     assert float(tensorflow.split()[5]) > 1 > float(jax.split()[5])
+
+
+def test_it_says_what_stands_in_parentheses_and_what_flags_mean() -> None:
+    """A range is not taken for an interval; the flag is explained where there is one."""
+    said = {
+        (n, flags): " ".join(told([replace(each, flags=flags) for each in launches(n=n)], 500))
+        for n, flags in ((1, ()), (3, ()), (8, ()), (3, ("contaminated",)))
+    }
+    assert ["lowest to highest" in each for each in said.values()] == [False, True, True, True]
+    assert ["95 % interval" in each for each in said.values()] == [False, False, True, False]
+    assert ["contaminated: " in each for each in said.values()] == [False, False, False, True]
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])

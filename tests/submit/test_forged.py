@@ -54,8 +54,9 @@ from tests.submit.forging import (
 from tests.submit.tampering import Line, chained, honest, of_cell, ok
 from tests.submit.test_tampered import said
 
-#: Evidence of launches that serve, train to their end, or keep less for the backward pass.
+#: Evidence of launches that serve, train to their end, keep less for the backward pass, or have several lengths.
 OF_OTHERS = {f"identity.{name}" for name in ("evaluation", "recomputed", "scored", "inference", "answered")}
+OF_OTHERS |= {"ledger.shapes"}
 
 #: What is forged, what the rule says, and the rule.
 FORGED: dict[str, tuple[Forge, str, str]] = {
@@ -70,6 +71,7 @@ FORGED: dict[str, tuple[Forge, str, str]] = {
     "an eager run as a compiled one": (applied(compile="eager"), FAILED, "evidence"),
     "a loader that nothing read back": (applied(loader=...), FAILED, "evidence"),
     "settings as applied of one framework": (launches_say("settings.applied", {}, jax), FAILED, "evidence"),
+    "several lengths that were not counted": (launches_say("cell.lengths", "free"), FAILED, "evidence"),
     "no start of one framework's by the parent's clock": (unseen, FAILED, "clock"),
     "a search that there was not": (slow_dropped, FAILED, "complete"),
     "a search, in the journal alone": (lambda lines, _: lines[0]["run"].update(search={}), FAILED, "complete"),
