@@ -138,20 +138,8 @@ def _judged(value: str, verdict: str | None) -> str:
 
 def inference(run: str) -> list[list[str]]:
     """A line per cell with usual settings that served; of those that decode, tokens/s too."""
-    table = [
-        [
-            "workload",
-            "framework",
-            "n",
-            "samples/s",
-            "ratio",
-            "request, median ms",
-            "99th",
-            "ratio",
-            "tokens/s",
-            "of 8 prompts",
-        ]
-    ]
+    table = [["workload", "framework", "n", "samples/s", "ratio", "request, median ms", "99th", "ratio"]]
+    table[0] += ["tokens/s", "of 8 prompts"]
     for row in rows(run, "inference.csv"):
         workload, framework, *chosen = row["cell"].removesuffix("-small").split("-")
         if chosen[-1] != "tuned":
@@ -222,6 +210,32 @@ def along(*arguments: str) -> list[list[str]]:
     return lines
 
 
+def starts(run: str) -> list[list[str]]:
+    """Seconds until the first step has ended, with a cold and with a warm compile cache."""
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows(run, "cells.csv"):
+        if row["cache"]:
+            place = MODELS[row["workload"]], NAMES[row["framework"]], row["compile"]
+            lines.setdefault(place, {})[row["cache"]] = spread(row, "first_step_s", 2)
+    head = ["workload", "framework", "compile", "cold", "warm"]
+    return [head, *([*place, *(by[each] for each in head[-2:])] for place, by in lines.items())]
+
+
+def lengths(run: str) -> list[list[str]]:
+    """How many times as fast batches of other lengths train, and what they take."""
+    counted = {row["cell"]: row for row in rows(run, "cells.csv")}
+    lines = [["workload", "framework", "lengths", "training", "padding %", "programs", "of them in windows"]]
+    for made in (table(each) for each in group(load([RUNS[run]]).launches, "lengths")):
+        for cell, row in zip(made.cells, made.group.rows, strict=True):
+            if cell.ratio.value and cell.ratio.baseline != cell.cell:
+                found, ratio = counted[cell.cell], cell.ratio
+                place = [MODELS[row.cell.workload], NAMES[row.cell.framework], cell.settings["lengths"]]
+                text = f"{ratio.value:.2f} ({ratio.low:.2f}{DASH}{ratio.high:.2f})"
+                counts = (100 * float(found["padding_share"]), found["programs"], found["compiled_in_windows"])
+                lines.append([*place, _judged(text, ratio.verdict), *(f"{float(each):.0f}" for each in counts)])
+    return lines
+
+
 def _difference(row: Row, prefix: str, name: str) -> str:
     verdict = row[f"{prefix}verdict"]
     return f"{verdict} ({100 * float(row[f'{name}_value']):+.2f})" if verdict else DASH
@@ -243,7 +257,7 @@ def gpu(journal: str) -> list[list[str]]:
     return lines
 
 
-OTHERS = (accuracy, inference, along, gpu, checkpoints)
+OTHERS = (accuracy, inference, along, gpu, checkpoints, starts, lengths)
 MAKERS: dict[str, Callable[..., list[list[str]]]] = {
     each.__name__: each for each in (answer, cells, settings, speedups, profile, *OTHERS)
 }
