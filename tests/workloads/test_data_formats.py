@@ -63,6 +63,18 @@ def test_a_killed_writer_s_rest_of_other_data_is_no_part_of_a_store(data, tmp_pa
     assert [place.name for place in tmp_path.glob("*.part")] == [f"{folder.name}-{data.digest[:16]}.part"]
 
 
+def test_a_store_that_is_there_is_read_where_nothing_can_be_written(data, monkeypatch):
+    """As on a read-only mount."""
+    store(data)
+
+    def refuse(*_):
+        raise DataError("Read-only file system")
+
+    monkeypatch.setattr(formats, "writing", refuse)
+    assert store(data) == formats.folder_of(source(data), formats.FILES)
+    assert is_whole(data)
+
+
 def twice(folder):
     """One sample under two labels, in place of another."""
     one, other = formats.list_files(folder)[:2]

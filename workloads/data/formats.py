@@ -154,10 +154,11 @@ def open_stored(data: DataSet, source: Path, container: Container) -> Stored:
 def prepare_store(data: DataSet, source: Path, container: Container, say: Callable[[str], None]) -> Path:
     """The folder of the store, which is made unless it is there; every byte of it is hashed. Raises `DataError`."""
     folder = folder_of(source, container)
-    with writing(folder.parent, folder, say):
-        if not folder.exists():
-            say(f"{data.name}: storing {len(data.train):,} samples as {container.name} in {folder}")
-            _make(data, folder, container)
+    if not folder.exists():
+        with writing(folder.parent, folder, say):
+            if not folder.exists():  # another process may have made it while this one waited
+                say(f"{data.name}: storing {len(data.train):,} samples as {container.name} in {folder}")
+                _make(data, folder, container)
     open_stored(data, source, container)
     with _reading(folder):
         refuse_shared(*folder.rglob("*"))
