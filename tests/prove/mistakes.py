@@ -182,10 +182,14 @@ def wrong(mistake: Mistake, folder: Path) -> Numbers:
     return _numbers_of(own, mistake.port, mistake.file, mistake.old, mistake.new, mistake.file)[0]
 
 
+def folder_of(port: str) -> Path:
+    return TRANSFORMER if port == "transformer" else PORTS / port
+
+
 def _numbers_of(own: Path, port: str, file: str, old: str, new: str, framework: str) -> tuple[Numbers, Given]:
     """Of a copy of a port in which a line of a file is another."""
     own.mkdir()
-    for path in (TRANSFORMER if port == "transformer" else PORTS / port).glob("*.py"):
+    for path in folder_of(port).glob("*.py"):
         text = path.read_text(encoding="utf-8")
         if path.stem == file:
             assert old in text

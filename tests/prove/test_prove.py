@@ -20,7 +20,7 @@ from suite.prove.questions import GivenError, collect_given, of_checkpoint, work
 from suite.worker.evidence import proof
 from tests.frameworks import needs_frameworks, switches_restored
 from tests.isolation import in_own_process
-from tests.prove.mistakes import AGAINST, MISTAKES, PORTS, Mistake, forget, right, wrong
+from tests.prove.mistakes import AGAINST, MISTAKES, PORTS, Mistake, folder_of, forget, right, wrong
 from tests.prove.test_formulas import INSIDE, JOINED
 from tests.prove.test_trained import OF_TAGS
 from workloads import registry
@@ -73,6 +73,11 @@ def test_a_mistake_is_found_where_it_is_and_explained(mistake: Mistake, tmp_path
     assert causes(text) == [mistake.cause]
     shows_lines = "  pytorch up to layer" in text
     assert shows_lines == (not mistake.cause and "layer" in mistake.place)
+
+
+def test_every_mistake_is_in_a_line_of_its_port() -> None:
+    texts = {each: (folder_of(each.port) / f"{each.file}.py").read_text("utf-8") for each in MISTAKES}
+    assert not [each.id for each, text in texts.items() if each.old not in text]
 
 
 @pytest.mark.slow

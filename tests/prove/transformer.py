@@ -17,8 +17,8 @@ LOSS = "import binary_loss as loss"
 DOUBLED = "import binary_loss as own\nloss = lambda model, *batch: own(lambda inputs: 2 * model(inputs), *batch)"
 WEIGHTS = f"{SCORES}.masked_fill(~words, -1e300).softmax(-1)"
 SPLIT = "(part.view(batch, positions, self.heads, -1).transpose(1, 2) for part in parts)"
-WORDS = "self.dropout(self.words(tokens) + self.positions.weight"
-SUM = "self.words(tokens) + self.positions.weight"
+WORDS = "self.dropout(self.words(tokens) + places"
+SUM = "self.words(tokens) + places"
 PARTS = "query, key, value = (part"
 MEAN = "mean = (self.norm(x) * counted).sum(1) / counted.sum(1)"
 BRANCH = "y = self.projection(self.attend(self.attention(self.norm1(x)), words))\n        x = x + y * self.dropout("
@@ -53,7 +53,7 @@ MISTAKES = (
      "place of dropout"),
     ("dropout-before-the-activation", LEARN, "return x + self.output(F.gelu(self.dropout(self.hidden(self.norm2(x)))))",
      OUTPUT, "place of dropout"),
-    ("dropout-of-words-alone", WORDS, "(self.dropout(self.words(tokens)) + self.positions.weight",
+    ("dropout-of-words-alone", WORDS, "(self.dropout(self.words(tokens)) + places",
      "layer block1_norm1", "place of dropout"),
     ("dropout-on-weights", KERNEL, formula(f"self.dropout({WEIGHTS}) @ value"), PROJECTION, ""),
     ("dropout-before-logits", "self.logits(mean)", "self.logits(self.dropout(mean))", LOGITS, ""),
