@@ -219,8 +219,8 @@ def _regressions(tested: Sequence[Change], obstacles: Sequence[str], limit: floa
     if tested:
         as_fast, every = sum(change.holds(limit) for change in tested), len(tested) + len(obstacles)
         lines.append(
-            f"{len(slower)} of {every} cells are significantly slower, by more than {limit:.0%}; {as_fast} are not, "
-            f"{len(tested) - len(slower) - as_fast} are undecided, {len(obstacles)} were not tested"
+            f"{len(slower)} of {every} cells are significantly slower, by more than {limit:.0%}; "
+            f"not slower: {as_fast}, undecided: {len(tested) - len(slower) - as_fast}, not tested: {len(obstacles)}"
         )
     else:
         lines.append("--fail-if: no cell could be tested, so nothing is known about a slow-down")

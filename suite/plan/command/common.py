@@ -141,7 +141,7 @@ PHASES = option(
     "--phases", metavar="LIST",
     help=f"of every launch, train and one or more of: {', '.join(phases.CHOICES[1:])}; infer is throughput and latency "
     "of the trained model, checkpoint what saving it costs "
-    f"(default: {', '.join(DEFAULT_PHASES)} in the first {WHOLE_BLOCKS} launches, then {phases.TRAIN} alone)",
+    f"(default: {', '.join(DEFAULT_PHASES)} in at most {WHOLE_BLOCKS} launches, then {phases.TRAIN} alone)",
 )  # fmt: skip
 MAX_TIME = option(
     "--max-time", type=duration, metavar="TIME",

@@ -54,7 +54,7 @@ Exit status: 0 measured, 1 a launch failed or nothing was measured, 2 wrong usag
 #: of another package, is in the last one.
 GROUPS = {
     "What to measure. Without options: the matrix of this machine":
-        "matrix workload framework batch precision size compile loader devices phases -k collect-only",
+        "matrix workload workloads framework batch precision size compile loader devices phases -k collect-only",
     "How long to measure. Without options: until all is decided, as long as the matrix allows": "budget launches "
         "wait-idle",
     "Where to measure. Without options: on this machine, on its GPU if it has one": "device gpu on",
@@ -63,7 +63,7 @@ GROUPS = {
         "tuning allocator",
     "How much of the machine a launch gets": "threads cores bind memory-limit placement shard trusted-network",
     "When a training ends that goes on to its end, as with --matrix accuracy": "epochs target",
-    "Where workloads, data and seeds come from": "workloads data data-dir format pages seed",
+    "Where data and seeds come from": "data data-dir format pages seed",
     "How a launch is timed, checked and watched": "min-window max-time cache no-control profile-memory profile-code "
         "metrics-port metrics-host journals",
 }  # fmt: skip

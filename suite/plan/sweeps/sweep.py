@@ -160,8 +160,9 @@ def _value(axis: str, text: str) -> Any:
     try:
         return SETTINGS[axis].parse(text)
     except CellError as error:
-        if own:
-            raise MatrixError(f"--workload: {unknown(axis, text, (*WORKLOADS, *own))}") from None
+        if axis == "workload":
+            there = unknown(axis, text, (*WORKLOADS, *own), "your own in the folder of --workloads")
+            raise MatrixError(f"--workload: {there}") from None
         raise MatrixError(f"--{error}" if str(error).startswith(f"{axis} is ") else f"--{axis}: {error}") from None
 
 

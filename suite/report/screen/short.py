@@ -8,7 +8,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from framework_training_suite import typed
 from suite.analysis.bottlenecks.bottleneck import UNDECIDED
@@ -16,6 +15,7 @@ from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.rows.wording import NONE
 from suite.analysis.statistics.accuracy import AccuracyComparison, compare_accuracies, trains_to_the_end
+from suite.analysis.statistics.inference import Estimate
 from suite.catalog.metrics import METRICS
 from suite.catalog.setting import TEXT
 from suite.catalog.settings import SETTINGS
@@ -27,7 +27,6 @@ from suite.report.format.terminal import WIDE, WIDEST_TEXT, lines_of
 from suite.report.format.text import in_unit
 from suite.report.format.view import Grid, View
 from suite.report.tables import accuracy, footnotes, inference, timed
-from suite.report.tables.cells import TimedCell
 from suite.report.tables.columns import Column, Notes, compared, grid, of_metric
 from suite.report.tables.frame import Table, table
 from suite.report.tables.legend import brief
@@ -78,7 +77,7 @@ def screen(
     rest_of_answer = [f"… and {count(hidden, 'more line')}: {more}"] if hidden else []
     noted = _most(wrap(notes.lines, width), NOTES_MOST, f"… all notes: {more}")
     older = dict.fromkeys(line for each in tables for line in footnotes.tunings(each.group))
-    above = [*noted, *wrap([*brief(tables), *older, *footnotes.summary(tables), *remarks], width)]
+    above = [*noted, *wrap([*brief(tables, trained), *older, *footnotes.summary(tables), *remarks], width)]
     return [*shown, *above, *[""] * bool(above), *wrap([*found.first, *rest_of_answer, *last], width)]
 
 
@@ -104,12 +103,16 @@ def _show_timed(compared_table: Table, width: int, notes: Notes) -> tuple[str, G
     many = len(compared_table.cells) > ROWS_MOST
     ordered = sorted(rows, key=lambda each: (each[1].outcome == "unsupported", many and each[0].key not in ranked))
     cells = [cell for _, cell in ordered]
-    by = compared_table.group.by
+    by, ratio_of = compared_table.group.by, timed.ratio_of(compared_table)
     shown = [
         *timed.names(compared_table),
         timed.LAUNCHES,
         of_metric(METRICS["samples_per_s"]),
-        *compared(f"to {compared_table.baseline}" if by == "framework" else "ratio", _ratio, compared_table.tested),
+        *compared(
+            f"to {compared_table.baseline}" if by == "framework" else "ratio",
+            lambda cell: _ratio(ratio_of(cell)),
+            compared_table.tested,
+        ),
         *(timed.of_devices(compared_table) if by == "devices" else []),
         *timed.costs(compared_table),
         of_metric(METRICS["peak_memory_bytes"], header=MEMORY),
@@ -136,9 +139,8 @@ def _tells_bottlenecks(compared_table: Table) -> bool:
     return asked or all(cell.bottleneck.kind != UNDECIDED for cell in compared_table.cells)
 
 
-def _ratio(cell: TimedCell) -> Any:
+def _ratio(found: Estimate) -> Estimate:
     """Returns a ratio whose notes do not say which row it is to, so that equal ones are one note."""
-    found = cell.ratio
     reason = found.reason.removeprefix(f"no ratio to {found.baseline}: ")
     caveat = found.caveat.removeprefix(f"ran under different conditions than {found.baseline}: ")
     if not found.baseline:  # its row is missing, which the table shows

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from suite.analysis.rows.axes import BETWEEN_RUNS
-from suite.analysis.rows.wording import DASH
+from suite.analysis.rows.blocks import UNSOUND_RELEASE
+from suite.analysis.rows.groups import Row
+from suite.analysis.rows.wording import DASH, listing
+from suite.analysis.statistics.accuracy import AccuracyComparison
 from suite.analysis.statistics.sequential import launches_needed
 from suite.catalog.metrics import METRICS, common_unit
 from suite.report.format.names import SETTING_NAMES
@@ -21,6 +24,9 @@ SEVERAL = (
     "a step that the exchange of gradients costs, from the same steps without it (95 % interval over launches). "
     "efficiency: samples/s per device relative to one device with the same batch."
 )
+
+#: What untested figures have in parentheses.
+RANGE = "lowest to highest"
 
 #: What a badge says of launches.
 BADGES = {
@@ -38,18 +44,29 @@ BADGES = {
 }
 
 
-def brief(tables: Sequence[Table]) -> list[str]:
-    """Returns, in a line for a screen, what numbers in parentheses are, what ratios are, and what flags mean."""
-    if all(len(row.ok) < 2 for table in tables for row in table.group.rows):
-        return []
-    flags = {flag.partition(" ")[0] for table in tables for cell in table.cells for flag in cell.flags.split(", ")}
-    words = [
-        "In parentheses: lowest to highest",
-        *["of tested ratios their corrected 95 % interval"] * any(table.tested for table in tables),
-        "ratios are formed within blocks of launches, so they are not those of the medians",
-        *(f"{name}: {says}" for name, says in BADGES.items() if name in flags),
-    ]
-    return ["; ".join(words)]
+def brief(tables: Sequence[Table], trained: Sequence[AccuracyComparison] = ()) -> list[str]:
+    """Returns, in a line for a screen, what stands in parentheses and what the flags mean."""
+    rows = [row for table in tables for row in table.group.rows]
+    words: list[str] = []
+    if any(len(row.ok) > 1 for row in rows):
+        bounds = "95 % interval where tested, else lowest to highest" if any(each.tested for each in tables) else RANGE
+        words += [f"samples/s: median ({RANGE})", f"ratio: within blocks, so not that of the medians ({bounds})"]
+    kinds = {
+        "inference": any(each.findings.servings for each in tables),
+        "checkpoints": any(each.findings.savings for each in tables),
+        "accuracies": bool(trained),
+    }
+    words += [f"{name}: 95 % intervals" for name, there in kinds.items() if there]
+    line = "; ".join([*words, *_flags(rows)])
+    return [str(in_unit(line, common_unit(each.group.unit for each in tables)))] if words else []
+
+
+def _flags(rows: Sequence[Row]) -> Iterator[str]:
+    """Yields what flags mean; which frameworks have one that no row shows is said too."""
+    for name, meaning in BADGES.items():
+        if flagged := [row for row in rows if any(name in flags for flags in row.flags_of_launches)]:
+            where = listing([*dict.fromkeys(row.cell.framework for row in flagged)]) if name == UNSOUND_RELEASE else ""
+            yield f"{name}{f' ({where})' * bool(where)}: {meaning}"
 
 
 def legend(tables: Sequence[Table]) -> str:

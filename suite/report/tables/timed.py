@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from statistics import median
 
 from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import NONE, listing
+from suite.analysis.statistics.inference import Estimate
 from suite.analysis.statistics.ratios import least_between
 from suite.analysis.statistics.sequential import is_sequential, launches_needed
 from suite.catalog.metrics import METRICS, Metric, first_gpu, monitor_metrics, number
@@ -70,7 +72,7 @@ def _columns(table: Table, notes: Notes) -> list[Column]:
         *several[:1],
         LAUNCHES,
         first,
-        *made.compared("ratio", lambda cell: cell.ratio, table.tested, form=NUMBER),
+        *made.compared("ratio", ratio_of(table), table.tested, form=NUMBER),
         *several[1:],
         *others,
         Column("identity", lambda cell: str(cell.identity or NONE), TEXT),
@@ -92,6 +94,12 @@ def of_devices(table: Table) -> list[Column]:
         Column("efficiency", lambda cell: made.shares(cell.devices.efficiency)),
     ]
     return columns[: has_several(table.group) * (3 if table.group.by == "devices" else 2)]
+
+
+def ratio_of(table: Table) -> Callable[[TimedCell], Estimate]:
+    """Returns what reads the ratio of a cell; a base with which no other row is compared has none."""
+    rows = Counter(cell.ratio.baseline for cell in table.cells)
+    return lambda cell: Estimate() if cell.ratio.value and rows[cell.ratio.baseline] == 1 else cell.ratio
 
 
 def outcome(cell: TimedCell, notes: Notes | None = None) -> str:
