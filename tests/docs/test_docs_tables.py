@@ -221,13 +221,13 @@ def starts(run: str) -> list[list[str]]:
     return [head, *([*place, *(by[each] for each in head[-2:])] for place, by in lines.items())]
 
 
-def lengths(run: str) -> list[list[str]]:
+def lengths(run: str, workload: str) -> list[list[str]]:
     """How many times as fast batches of other lengths train, and what they take."""
     counted = {row["cell"]: row for row in rows(run, "cells.csv")}
     lines = [["workload", "framework", "lengths", "training", "padding %", "programs", "of them in windows"]]
     for made in (table(each) for each in group(load([RUNS[run]]).launches, "lengths")):
         for cell, row in zip(made.cells, made.group.rows, strict=True):
-            if cell.ratio.value and cell.ratio.baseline != cell.cell:
+            if row.cell.workload == workload and cell.ratio.value and cell.ratio.baseline != cell.cell:
                 found, ratio = counted[cell.cell], cell.ratio
                 place = [MODELS[row.cell.workload], NAMES[row.cell.framework], cell.settings["lengths"]]
                 text = f"{ratio.value:.2f} ({ratio.low:.2f}{DASH}{ratio.high:.2f})"
@@ -286,5 +286,5 @@ def test_the_readme_and_the_results_have_their_tables() -> None:
     found = {name: TABLE.findall((ROOT / name).read_text()) for name in ("README.md", *RESULTS)}
     assert [(kind, run) for _, kind, run, _ in found["README.md"]] == [("answer", " ".join(ANSWER))]
     kinds = [kind for _, kind, _, _ in found["docs/results-cpu.md"]]
-    assert {*kinds} == {"profile", "cells", "settings", "speedups", "inference", "along", "checkpoints"}
+    assert {*kinds} == {"profile", "settings", "speedups", "inference", "along", "lengths", "checkpoints"}
     assert len(found["docs/accuracy.md"]) == 2

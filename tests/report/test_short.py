@@ -38,6 +38,11 @@ def test_it_says_what_stands_in_parentheses_and_what_flags_mean() -> None:
     assert ["contaminated: " in each for each in said.values()] == [False, False, False, True]
 
 
+def test_a_base_that_nothing_is_compared_with_has_no_ratio() -> None:
+    shown = {names: told(launches(names, n=3)) for names in (("pytorch",), ("pytorch", "jax"))}
+    assert [any("1.00" in line for line in lines) for lines in shown.values()] == [False, True]
+
+
 @pytest.mark.parametrize("columns", [40, 80, 120])
 def test_nothing_is_wider_than_the_screen_or_cut(columns: int) -> None:
     shown = told([*everything(), *launches(workload="imdb_lstm")], columns)
