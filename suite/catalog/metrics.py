@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from suite.catalog.devices import gpu_peak
+from workloads.lengths import FIXED
 
 HIGHER, LOWER = "higher", "lower"
 
@@ -110,8 +111,9 @@ def fragmentation(record: Any) -> float | None:
 
 
 def shapes_of(record: Any) -> Any:
-    """Returns what was counted of batches of several lengths; None where they have one."""
-    return record.ledger.shapes if record.ledger else None
+    """Returns what was counted of batches of several lengths; None where they have one, whatever the record says."""
+    varied = record.cell.lengths != FIXED and "train" in record.phases
+    return record.ledger.shapes if record.ledger and varied else None
 
 
 def training_flops(record: Any) -> float | None:

@@ -182,7 +182,7 @@ def clock(run: Submission) -> Iterator[Problem]:
                 waited_s = LATE_S * len(phase.spans) if clock and busy else 0.0  # as messages do beside others
                 least, most = (left_s - late_s) / seconds, (left_s + max(late_s, waited_s)) / seconds
                 of_cells.setdefault((record.cell, name, clock), []).append((least, most))
-                of_one_s = BETWEEN_MOST_OF_ONE * seconds if clock else 0.0
+                of_one_s = BETWEEN_MOST_OF_ONE * seconds if clock and not busy else 0.0
                 if left_s < -late_s - of_one_s - ROUNDED_S * len(phase.spans):
                     kind = WARNING if -left_s <= waited_s else FAILED
                     yield Problem(kind, f"the windows of {name} of {record.key} take {seconds:.6f} s, "

@@ -38,6 +38,10 @@ def test_two_runs_of_one_machine_are_compared_cell_by_cell(run: Path, capsys: py
     assert ratios["jax", "run-b"]["value"] == pytest.approx(1 / 1.5, rel=0.05)
     assert ratios["jax", "run-b"]["tests"] == 1, "the same cell alone is in both"
     assert Path("runs/0001_smoke-and-1-more/table.md").exists()
+    assert main(["1", str(other)]) == 0
+    shown = capsys.readouterr().out
+    assert f"{ratios['jax', 'run-b']['value']:.2f} (" in shown
+    assert "within blocks" not in shown
     assert main(["1", str(other), "--fail-if", "slower=5%"]) == 1
     assert f"{ratios['jax', 'run-b']['high']:.3f}" in capsys.readouterr().err, "the verdict of the table is that of CI"
 

@@ -36,6 +36,7 @@ def test_it_says_what_stands_in_parentheses_and_what_flags_mean() -> None:
     assert ["lowest to highest" in each for each in said.values()] == [False, True, True, True]
     assert ["95 % interval" in each for each in said.values()] == [False, False, True, False]
     assert ["contaminated: " in each for each in said.values()] == [False, False, False, True]
+    assert "contaminated: " in " ".join(told([replace(launches(n=1)[0], flags=("contaminated",))], 500))
 
 
 def test_a_base_that_nothing_is_compared_with_has_no_ratio() -> None:

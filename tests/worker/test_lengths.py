@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from suite.analysis.records.steps import check_lengths
+from suite.catalog.metrics import training_flops
 from suite.plan.cell import FRAMEWORKS, Cell, Loader
 from suite.plan.settings.strategies import why_not_saved, why_not_served
 from suite.profile.chosen import ChoiceError, parse_cell
@@ -18,6 +20,7 @@ from suite.worker import interfaces
 from suite.worker.frameworks import RecompiledError, UnsupportedError, check
 from suite.worker.launch.applied import NotAppliedError
 from suite.worker.launch.lengths import Lengths
+from tests.accounted import of_lengths
 from tests.frameworks import (
     assert_within,
     data,
@@ -255,3 +258,15 @@ def test_a_batch_tells_which_lengths_were_applied() -> None:
             subject=SimpleNamespace(spec=spec), training=SimpleNamespace(get=lambda batch: batch), batch=batch
         )
         assert {read(ran, cell_of("imdb_lstm", "jax", asked)) for asked in LENGTHS} == {applied}
+
+
+def test_counts_are_believed_of_several_lengths_alone_and_of_the_workload_s_own() -> None:
+    told = of_lengths()
+    assert told.ledger
+    assert told.ledger.shapes
+    assert not [*check_lengths(told)]
+    shapes = replace(told.ledger.shapes, longest=10**6, training_flops_per_sample=1.0)
+    forged = replace(told, ledger=replace(told.ledger, shapes=shapes))
+    assert [*check_lengths(forged)]
+    of_one = replace(forged, cell=forged.cell.but(lengths=FIXED))
+    assert training_flops(of_one) == told.workload["training_flops_per_sample"]

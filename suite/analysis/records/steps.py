@@ -16,6 +16,7 @@ from suite.catalog.phases import PHASES
 from suite.record.disturbance import CONTAMINATED, find_late_s, is_disturbed
 from suite.record.parts.history import Ledger
 from suite.record.record import Phase, Record
+from workloads.spec import WORKLOADS, specification
 
 #: Windows fill their bursts: their sum over that of the spans, but for `LATE_S`. Published: 0.993 to 1.000 (812
 #: launches); 0.93 where bursts are of some milliseconds and other programs keep all cores busy.
@@ -165,6 +166,12 @@ def compiled_in_windows(record: Record) -> int:
     return shapes.compiled if shapes else 0
 
 
+def _length_of(record: Record) -> int | None:
+    """The length of a workload's texts; None of a reader's own workload."""
+    known = record.cell.workload in WORKLOADS
+    return getattr(specification(record.cell.workload, record.cell.size), "length", None) if known else None
+
+
 def check_lengths(record: Record) -> Iterator[str]:
     """Words fit into the places of a window, these into batches of the workload's length, and operations to them.
 
@@ -179,6 +186,8 @@ def check_lengths(record: Record) -> Iterator[str]:
     for words, places, n in zip(shapes.words, shapes.places, samples, strict=False):
         if not n <= words <= places <= n * shapes.longest:
             yield f"{n} samples of {shapes.longest} words at most have {words} words and {places - words} of padding"
+    if (length := _length_of(record)) not in (None, shapes.longest):
+        yield f"the longest text has {length} words, and here {shapes.longest}"
     part = sum(shapes.places) / (sum(samples) * shapes.longest)
     full = positive(record.workload.get("training_flops_per_sample"))
     share = shapes.training_flops_per_sample / full if full else 1.0

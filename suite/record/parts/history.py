@@ -30,8 +30,8 @@ class Shapes:
     before all windows. ``training_flops_per_sample`` is the mean over the batches of these windows.
     """
 
-    words: tuple[Some, ...]
-    places: tuple[Some, ...]
+    words: Annotated[tuple[Some, ...], Meta(min_length=1)]
+    places: Annotated[tuple[Some, ...], Meta(min_length=1)]
     lengths: Some
     longest: Some
     programs: Count

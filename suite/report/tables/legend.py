@@ -50,7 +50,9 @@ def brief(tables: Sequence[Table], trained: Sequence[AccuracyComparison] = ()) -
     words: list[str] = []
     if any(len(row.ok) > 1 for row in rows):
         bounds = "95 % interval where tested, else lowest to highest" if any(each.tested for each in tables) else RANGE
-        words += [f"samples/s: median ({RANGE})", f"ratio: within blocks, so not that of the medians ({bounds})"]
+        words.append(f"samples/s: median ({RANGE})")
+        if any(each.group.by not in BETWEEN_RUNS and len(each.group.rows) > 1 for each in tables):
+            words.append(f"ratio: within blocks, so not that of the medians ({bounds})")
     kinds = {
         "inference": any(each.findings.servings for each in tables),
         "checkpoints": any(each.findings.savings for each in tables),
@@ -58,7 +60,7 @@ def brief(tables: Sequence[Table], trained: Sequence[AccuracyComparison] = ()) -
     }
     words += [f"{name}: 95 % intervals" for name, there in kinds.items() if there]
     line = "; ".join([*words, *_flags(rows)])
-    return [str(in_unit(line, common_unit(each.group.unit for each in tables)))] if words else []
+    return [str(in_unit(line, common_unit(each.group.unit for each in tables)))] if words or any(_flags(rows)) else []
 
 
 def _flags(rows: Sequence[Row]) -> Iterator[str]:

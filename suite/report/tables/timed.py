@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from statistics import median
@@ -11,7 +10,7 @@ from suite.analysis.rows.blocks import why_untested
 from suite.analysis.rows.groups import Group
 from suite.analysis.rows.wording import NONE, listing
 from suite.analysis.statistics.inference import Estimate
-from suite.analysis.statistics.ratios import least_between
+from suite.analysis.statistics.ratios import counterparts, least_between
 from suite.analysis.statistics.sequential import is_sequential, launches_needed
 from suite.catalog.metrics import METRICS, Metric, first_gpu, monitor_metrics, number
 from suite.catalog.setting import TEXT
@@ -98,8 +97,12 @@ def of_devices(table: Table) -> list[Column]:
 
 def ratio_of(table: Table) -> Callable[[TimedCell], Estimate]:
     """Returns what reads the ratio of a cell; a base with which no other row is compared has none."""
-    rows = Counter(cell.ratio.baseline for cell in table.cells)
-    return lambda cell: Estimate() if cell.ratio.value and rows[cell.ratio.baseline] == 1 else cell.ratio
+    pairs = counterparts(table.group, table.findings.base)
+    bases = {other.key for row, other in pairs if other is not row}
+    alone = {row.key for row, other in pairs if other is row} - bases
+    rows = zip(table.group.rows, table.cells, strict=True)
+    without = {id(cell) for row, cell in rows if row.key in alone}
+    return lambda cell: Estimate() if id(cell) in without else cell.ratio
 
 
 def outcome(cell: TimedCell, notes: Notes | None = None) -> str:
