@@ -88,18 +88,6 @@ def answer(*runs: str) -> list[list[str]]:
     return [head, *([*what, named[what], *(found[name] for name in NAMES)] for what, found in lines.items())]
 
 
-def cells(run: str, workload: str) -> list[list[str]]:
-    """The columns that decide."""
-    read = [row for row in rows(run, "cells.csv") if row["workload"] == workload]
-    axes = ["batch", "compile", *["tuning"] * (len({row["tuning"] for row in read}) > 1)]
-    table = [["framework", *axes, "n", "samples/s", "ratio", "identity", "flags"]]
-    for row in read:
-        line = [NAMES[row["framework"]], *(row[axis] for axis in axes), row["launches_ok"]]
-        line += [spread(row, "samples_per_s"), _judged(ratio(row), row["ratio_verdict"])]
-        table.append([*line, row["identity"], row["flags"] or DASH])
-    return table
-
-
 def settings(run: str, workload: str, axis: str) -> list[list[str]]:
     """The values of an axis side by side within each framework; ratios are to its usual value."""
     table = [["framework", axis, "n", "samples/s", "ratio", "peak MiB", "identity", "flags"]]
@@ -210,17 +198,6 @@ def along(*arguments: str) -> list[list[str]]:
     return lines
 
 
-def starts(run: str) -> list[list[str]]:
-    """Seconds until the first step has ended, with a cold and with a warm compile cache."""
-    lines: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in rows(run, "cells.csv"):
-        if row["cache"]:
-            place = MODELS[row["workload"]], NAMES[row["framework"]], row["compile"]
-            lines.setdefault(place, {})[row["cache"]] = spread(row, "first_step_s", 2)
-    head = ["workload", "framework", "compile", "cold", "warm"]
-    return [head, *([*place, *(by[each] for each in head[-2:])] for place, by in lines.items())]
-
-
 def lengths(run: str, workload: str) -> list[list[str]]:
     """How many times as fast batches of other lengths train, and what they take."""
     counted = {row["cell"]: row for row in rows(run, "cells.csv")}
@@ -257,9 +234,9 @@ def gpu(journal: str) -> list[list[str]]:
     return lines
 
 
-OTHERS = (accuracy, inference, along, gpu, checkpoints, starts, lengths)
+OTHERS = (accuracy, inference, along, gpu, checkpoints, lengths)
 MAKERS: dict[str, Callable[..., list[list[str]]]] = {
-    each.__name__: each for each in (answer, cells, settings, speedups, profile, *OTHERS)
+    each.__name__: each for each in (answer, settings, speedups, profile, *OTHERS)
 }
 
 
