@@ -60,7 +60,7 @@ def brief(tables: Sequence[Table], trained: Sequence[AccuracyComparison] = ()) -
     }
     words += [f"{name}: 95 % intervals" for name, there in kinds.items() if there]
     line = "; ".join([*words, *_flags(rows)])
-    return [str(in_unit(line, common_unit(each.group.unit for each in tables)))] if words or any(_flags(rows)) else []
+    return [str(in_unit(line, common_unit(each.group.unit for each in tables)))] if line else []
 
 
 def _flags(rows: Sequence[Row]) -> Iterator[str]:

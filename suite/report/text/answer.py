@@ -262,7 +262,7 @@ def _accuracy_card(rows: Sequence[dict[str, Any]], baseline: str) -> str:
         return f"{words} (n = {min(int(row['seeds_ok']) for row in rows)}, not tested)"
     differ = "which differs" if kinds & {"higher", "lower"} else "the same" if kinds == {"same"} else "not decided"
     left = len(rows) - len(compared)
-    return f"{words}, {differ}{f'; of {left} more not tested' * bool(left)}"
+    return f"{words}, {differ}{f'; {left} more not tested' * bool(left)}"
 
 
 def _write_accuracy(value: float) -> str:
