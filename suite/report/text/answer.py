@@ -222,7 +222,12 @@ def _trained(table: AccuracyComparison) -> _Told:
     short = _accuracy_card(rows, table.baseline)
     contests = fastest.card(each.contests, fastest.CARD - len(short) - 2)
     card = _card(table.group, f"{short}; {contests}", short)
-    return _Told([*along, f"{where}: {short}", *lines], [_say_accuracy(table, rows, where)], card, [*times, *speeds])
+    return _Told(
+        [*along, f"{where}: {short}{_say_left_out(rows, table.baseline)}", *lines],
+        [_say_accuracy(table, rows, where)],
+        card,
+        [*times, *speeds],
+    )
 
 
 def _say_accuracy(table: AccuracyComparison, rows: Sequence[dict[str, Any]], where: str) -> str:
@@ -261,8 +266,13 @@ def _accuracy_card(rows: Sequence[dict[str, Any]], baseline: str) -> str:
     if not kinds:
         return f"{words} (n = {min(int(row['seeds_ok']) for row in rows)}, not tested)"
     differ = "which differs" if kinds & {"higher", "lower"} else "the same" if kinds == {"same"} else "not decided"
-    left = len(rows) - len(compared)
-    return f"{words}, {differ}{f'; {left} more not tested' * bool(left)}"
+    return f"{words}, {differ}"
+
+
+def _say_left_out(rows: Sequence[dict[str, Any]], baseline: str) -> str:
+    """Says how many accuracies are in no test, where others are."""
+    left = [row for row in rows if not row["verdict"] and row["framework"] != baseline]
+    return f"; {len(left)} more not tested" * bool(left and any(row["verdict"] for row in rows))
 
 
 def _write_accuracy(value: float) -> str:
