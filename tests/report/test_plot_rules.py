@@ -17,10 +17,12 @@ from PIL import Image
 from suite.analysis.records.load import Launch
 from suite.analysis.rows.groups import group
 from suite.analysis.statistics.accuracy import AccuracyComparison, compare_accuracies
+from suite.analysis.statistics.inference import Estimate
 from suite.plan.cell import FRAMEWORKS
 from suite.record.parts.history import Epoch, TrainingHistory
 from suite.report import plots
 from suite.report.plots import layout
+from suite.report.plots.charts import describe_interval
 from suite.report.plots.kinds import TIMED, TRAINED, find_kinds
 from suite.report.plots.kinds.bars import throughput
 from suite.report.plots.kinds.hero import hero
@@ -205,3 +207,10 @@ def test_a_png_is_a_white_card_with_round_corners_in_the_frameworks_colours(
     assert min(card.getpixel((across // 2, 2))) >= 254
     shown = {f"#{red:02X}{green:02X}{blue:02X}" for _, (red, green, blue, _) in card.getcolors(1 << 24)}
     assert {*FACE.values()} <= shown
+
+
+def test_the_whisker_of_a_ratio_is_said_to_be_what_it_is() -> None:
+    """A run that stops when it is decided is tested from four blocks on."""
+    four = Estimate(1.1, 0.9, 1.3, 4)
+    words = [describe_interval([each]) for each in (four, replace(four, verdict="slower"), replace(four, blocks=6))]
+    assert ["corrected interval" in each for each in words] == [False, True, True]

@@ -10,7 +10,7 @@ from typing import Any
 from suite.analysis.rows.blocks import flags_of
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.rows.wording import figure
-from suite.analysis.statistics.inference import BLOCKS_LEAST
+from suite.analysis.statistics.inference import BLOCKS_LEAST, Estimate
 from suite.plan.cell import FRAMEWORKS
 from suite.record.record import Record
 from suite.record.text import clean
@@ -98,11 +98,11 @@ def spread_of(values: Iterable[float]) -> Spread:
     return median(known), min(known), max(known)
 
 
-def describe_interval(blocks: Iterable[int]) -> str:
-    """Describes ratios and their intervals, which depend on the number of blocks."""
-    tested = {n >= BLOCKS_LEAST for n in blocks if n}
+def describe_interval(ratios: Iterable[Estimate]) -> str:
+    """Describes ratios and their intervals, which depend on the number of blocks, and on whether they were tested."""
+    tested = {bool(each.verdict) or each.blocks >= BLOCKS_LEAST for each in ratios if each.blocks}
     few, many = "median; whisker: lowest to highest", "geometric mean; whisker: corrected interval"
-    return f"{many} (under {BLOCKS_LEAST} blocks {few})" if len(tested) > 1 else many if tested == {True} else few
+    return f"{many} (of too few blocks {few})" if len(tested) > 1 else many if tested == {True} else few
 
 
 def bars(

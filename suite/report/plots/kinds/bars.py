@@ -82,7 +82,7 @@ def speed_up(table: Table) -> Chart | None:
         table,
         Panel(traces, axis, rows=rows, beside=beside),
         "Speed-up",
-        f"Bar: ratio within blocks, {charts.describe_interval(each.blocks for each in ratios.values())}.",
+        f"Bar: ratio within blocks, {charts.describe_interval(ratios.values())}.",
         f"Base: fp32, batch {sizes}, tuned loader, usual compile mode ({listing(list(modes))}), same run.",
         f"Grey: differences within the margin of {table.margin:.1%}, which do not count.",
         left_out="without a successful launch, a base or an equal fingerprint",

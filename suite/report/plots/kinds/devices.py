@@ -55,7 +55,7 @@ def _scaling(table: Table, of: str) -> Chart | None:
     rates, *others = charts.sweep(lines, DEVICES, panels, ["samples/s", "% efficiency", "% of a step"][: len(panels)])
     rates = replace(rates, traces=[*rates.traces, *_ideals(rates)])
     others[0] = replace(others[0], traces=[*others[0].traces, Traces("rules", y=[100.0], look=DOTTED)])
-    interval = charts.describe_interval(p.efficiency.blocks for each in drawn for p in each.points[1:])
+    interval = charts.describe_interval(p.efficiency for each in drawn for p in each.points[1:])
     title = f"{naming.title_of(group, f'{of.capitalize()} scaling', by=False)}: {KEPT[of]}"
     marks = f"Throughput: median over launches; whisker: lowest to highest. Efficiency: {interval}."
     return charts.chart(
