@@ -14,6 +14,7 @@ from suite.plan.cell import Cell
 from suite.plan.measuring import Plan
 from suite.record.job import Job
 from suite.record.record import Outcome, Record
+from suite.script import profiling
 from suite.script.launch import ScriptLaunch, Watching
 from suite.script.profiling import add_profile
 from suite.script.seen import Seen
@@ -102,7 +103,8 @@ while True:
 
 
 @needs_frameworks("pytorch")
-def test_steps_of_pytorch_are_profiled_after_all_windows(tmp_path: Path) -> None:
+def test_steps_of_pytorch_are_profiled_after_all_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiling, "SLOWER_MOST", 1e9)  # other programs may slow the window that is profiled
     (tmp_path / "train.py").write_text(TRAINS, encoding="utf-8")
     variant = Variant("", (sys.executable, str(tmp_path / "train.py")))
     job = Job(CELL, "", plan=Plan(0.1, 3, 2.0), profile=True, traces=str(tmp_path / "traces" / "one"))
@@ -110,6 +112,6 @@ def test_steps_of_pytorch_are_profiled_after_all_windows(tmp_path: Path) -> None
     record = launch.run(LaunchCallbacks(), Monitor)
     assert record.outcome.ok
     assert [*record.phases] == ["train", "compute", "input"]
-    assert record.profile
+    assert record.profile, record.settings["no_profile"]
     assert record.profile.categories["matrix product"].seconds > 0
     assert record.profile.categories["input pipeline"].seconds > 0
