@@ -20,6 +20,7 @@ from suite.analysis.rows.wording import DASH
 from suite.analysis.statistics.changes import find_speedups
 from suite.record.parts.profile import CATEGORIES
 from suite.report.tables.frame import table
+from suite.report.text import started
 from tests.documents import PAGES, ROOT
 from tests.expected import GOLDEN
 from tests.published import RUNS
@@ -71,7 +72,7 @@ def fastest(run: str) -> dict[tuple[str, str, str], str]:
         for contest in each.findings.contests:
             held = dict(contest.settings)
             key = MODELS[each.group.workload], held["batch"], TUNINGS[held["tuning"]]
-            named[key] = " or ".join(NAMES[name] for name in contest.leaders)
+            named[key] = " or ".join(NAMES[name] for name in NAMES if name in contest.leaders)
     return named
 
 
@@ -90,7 +91,7 @@ def answer(*runs: str) -> list[list[str]]:
 
 def settings(run: str, workload: str, axis: str) -> list[list[str]]:
     """The values of an axis side by side within each framework; ratios are to its usual value."""
-    table = [["framework", axis, "n", "samples/s", "ratio", "peak MiB", "identity", "flags"]]
+    table = [["framework", axis, "n", "samples/s", "ratio", "peak memory MiB", "identity", "flags"]]
     for row in rows(run, "cells.csv"):
         if row["workload"] == workload and row["samples_per_s"]:
             line = [NAMES[row["framework"]], row[axis], row["launches_ok"], spread(row, "samples_per_s")]
@@ -126,8 +127,8 @@ def _judged(value: str, verdict: str | None) -> str:
 
 def inference(run: str) -> list[list[str]]:
     """A line per cell with usual settings that served; of those that decode, tokens/s too."""
-    table = [["workload", "framework", "n", "samples/s", "ratio", "request, median ms", "99th", "ratio"]]
-    table[0] += ["tokens/s", "of 8 prompts"]
+    table = [["workload", "framework", "n", "samples/s", "ratio of samples/s", "request, median ms", "99th"]]
+    table[0] += ["ratio of requests/s", "tokens/s (untested)", "of 8 prompts"]
     for row in rows(run, "inference.csv"):
         workload, framework, *chosen = row["cell"].removesuffix("-small").split("-")
         if chosen[-1] != "tuned":
@@ -213,6 +214,18 @@ def lengths(run: str, workload: str) -> list[list[str]]:
     return lines
 
 
+def starts(run: str) -> list[list[str]]:
+    """Seconds until the first step has ended, with a cold and with a warm compile cache."""
+    seconds = {row["cell"]: spread(row, "first_step_s", 2) for row in rows(run, "cells.csv")}
+    lines = [["workload", "framework", "compile", "cold, s", "warm, s", "times as soon"]]
+    for made in (table(each) for each in group(load([RUNS[run]]).launches)):
+        for pair, found in started.starts(made):
+            cell, text = pair.row.cell, f"{found.value:.2f} ({found.low:.2f}{DASH}{found.high:.2f})"
+            both = [seconds[each.cell.id] for each in (pair.other, pair.row)]
+            lines.append([MODELS[cell.workload], NAMES[cell.framework], cell.compile, *both, _judged(text, found.verdict)])
+    return lines
+
+
 def _difference(row: Row, prefix: str, name: str) -> str:
     verdict = row[f"{prefix}verdict"]
     return f"{verdict} ({100 * float(row[f'{name}_value']):+.2f})" if verdict else DASH
@@ -234,7 +247,7 @@ def gpu(journal: str) -> list[list[str]]:
     return lines
 
 
-OTHERS = (accuracy, inference, along, gpu, checkpoints, lengths)
+OTHERS = (accuracy, inference, along, gpu, checkpoints, lengths, starts)
 MAKERS: dict[str, Callable[..., list[list[str]]]] = {
     each.__name__: each for each in (answer, settings, speedups, profile, *OTHERS)
 }
@@ -263,5 +276,5 @@ def test_the_readme_and_the_results_have_their_tables() -> None:
     found = {name: TABLE.findall((ROOT / name).read_text()) for name in ("README.md", *RESULTS)}
     assert [(kind, run) for _, kind, run, _ in found["README.md"]] == [("answer", " ".join(ANSWER))]
     kinds = [kind for _, kind, _, _ in found["docs/results-cpu.md"]]
-    assert {*kinds} == {"profile", "settings", "speedups", "inference", "along", "lengths", "checkpoints"}
+    assert {*kinds} == {"profile", "settings", "speedups", "inference", "along", "lengths", "checkpoints", "starts"}
     assert len(found["docs/accuracy.md"]) == 2

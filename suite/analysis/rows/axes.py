@@ -168,5 +168,5 @@ def varied(cells: Iterable[Cell]) -> dict[str, list[str]]:
     kinds = [{name: {getattr(each, name) for each in alike} for name in OF_ROWS} for alike in by_kind.values()]
     several = [name for name in OF_ROWS if any(len(kind[name]) > 1 for kind in kinds)]
     values = {name: set.union(*(kind[name] for kind in kinds)) for name in several}
-    return {name: [SETTINGS[name].text(each) for each in sorted(values[name], key=SETTINGS[name].rank)]
+    return {name: [SETTINGS[name].text(each) or "none" for each in sorted(values[name], key=SETTINGS[name].rank)]
             for name in several}  # fmt: skip

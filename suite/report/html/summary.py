@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import isfinite
 from statistics import mean, median
 
@@ -21,6 +21,7 @@ from suite.analysis.statistics.changes import Step
 from suite.analysis.statistics.fastest import FastestBySetting
 from suite.analysis.statistics.inference import Estimate
 from suite.catalog.settings import OF_A_FRAMEWORK
+from suite.plan.cell import Cell
 from suite.record.record import Record
 from suite.record.text import clean
 from suite.report.format.names import name_value, workload
@@ -112,16 +113,24 @@ def _entries(
 def _rates(table: Table) -> tuple[Figure, ...]:
     shown = excerpt(table)
     values = zip(shown.group.rows, (vars(cell.samples_per_s).values() for cell in shown.cells), strict=True)
-    known = ((row, each) for row, each in values if all(end is not None and isfinite(end) for end in each))
+    known = [(row, each) for row, each in values if all(end is not None and isfinite(end) for end in each)]
+    known.sort(key=lambda each: _count_unusual(each[0]))
     return tuple(_figure(table.group, *each) for each in known)
 
 
 def _inferences(table: Table) -> tuple[Figure, ...]:
-    rows = [(row, each) for row in table.group.rows if (each := table.findings.servings.get(row.key))]
+    ordered = sorted(table.group.rows, key=_count_unusual)
+    rows = [(row, each) for row in ordered if (each := table.findings.servings.get(row.key))]
     figures = ((row, each.figures.get("samples_per_s")) for row, each in rows[:CELLS_MOST])
     known = ((row, each, each.value) for row, each in figures if each and each.value)
     ends = ((row, [value, each.low or value, each.high or value]) for row, each, value in known)
     return tuple(_figure(table.group, *each) for each in ends)
+
+
+def _count_unusual(row: Row) -> int:
+    """Returns how many settings of a row are not the usual ones; the index shows the row with the fewest."""
+    usual = Cell(row.cell.workload, row.cell.framework)
+    return sum(getattr(row.cell, each.name) != getattr(usual, each.name) for each in fields(Cell))
 
 
 def _accuracies(table: AccuracyComparison) -> tuple[Figure, ...]:

@@ -134,14 +134,14 @@ def _memory(table: Table) -> Column:
     """Returns the column of the peak memory; its header names the kind, and each row does where kinds differ."""
     kinds = {cell.peak_memory_kind for cell in table.cells} - {""}
     if len(kinds) < 2:
-        return _headline(METRICS[MEMORY], f"{_kind(*kinds)} MiB" if kinds else "")
+        return _headline(METRICS[MEMORY], f"{METRICS[MEMORY].label} ({_kind(*kinds)})" if kinds else "")
     column = _headline(METRICS[MEMORY])
     return replace(column, read=lambda cell: f"{column.read(cell)} {_kind(cell.peak_memory_kind)}".rstrip())
 
 
 def _kind(name: str) -> str:
-    """Returns ``RSS peak`` for ``rss_peak_bytes``."""
-    return clean(name).removesuffix("_bytes").replace("_", " ").replace("rss", "RSS")
+    """Returns ``RSS`` for ``rss_peak_bytes``."""
+    return clean(name).removesuffix("_bytes").removesuffix("_peak").replace("_", " ").replace("rss", "RSS")
 
 
 def shown_metrics(table: Table) -> list[Metric]:

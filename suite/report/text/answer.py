@@ -219,11 +219,11 @@ def _trained(table: AccuracyComparison) -> _Told:
     same = {row.key for row, each in columns if each["fp32_verdict"] == "same"}
     times = changes.training_time(where, each.gains, same)
     along = [] if table.group.by == "framework" else times  # what a reader who names a setting asks for
-    short = _accuracy_card(rows, table.baseline)
+    short = f"{_accuracy_card(rows, table.baseline)}{_say_left_out(rows, table.baseline)}"
     contests = fastest.card(each.contests, fastest.CARD - len(short) - 2)
     card = _card(table.group, f"{short}; {contests}", short)
     return _Told(
-        [*along, f"{where}: {short}{_say_left_out(rows, table.baseline)}", *lines],
+        [*along, f"{where}: {short}", *lines],
         [_say_accuracy(table, rows, where)],
         card,
         [*times, *speeds],

@@ -1,13 +1,12 @@
 """What the settings of a run change within a framework, a line for each change.
 
-``IMDB LSTM, batch 64 instead of 32 (6 launches): PyTorch 0.86x (0.81 to 0.92, slower), TensorFlow 1.64x (...)``
+``IMDB LSTM, throughput with batch 64 instead of 32 (6 launches): PyTorch 0.86x (0.81 to 0.92, slower), ...``
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 
 from suite.analysis.bottlenecks.bottleneck import GAIN
 from suite.analysis.rows.groups import SETTINGS
@@ -18,7 +17,7 @@ from suite.analysis.statistics.scaling import WEAK, Point, Scaling
 from suite.plan.cell import REFERENCE_STRATEGY
 from suite.plan.settings.tunings import ARENAS, ARENAS_OF, KEPT_MEMORY, ONE_ARENA
 from suite.report.format.names import SETTING_NAMES, SUBJECTS, WORKLOADS, framework, name_value, strategy
-from suite.report.text.fastest import CARD, bounded, decided, label, state
+from suite.report.text.fastest import CARD, bounded, decided, label, state, without_bounds
 
 #: What a reader adds to a training of his own.
 SHELL = " ".join(f"{name}={value}" for name, value in {**KEPT_MEMORY, ARENAS: ONE_ARENA}.items())
@@ -188,7 +187,7 @@ def _line(where: str, gain: Speedup, gains: Sequence[Gain], unit: str = "launch"
     own = [each for of, each in gains if of == where]
     alike = _alike(gain, own)
     value, before = gain.values
-    change = f"{where}{_among(gain, own)}, {name_value(gain.axis, value)} instead of {before}"
+    change = f"{where}{_among(gain, own)}, throughput with {name_value(gain.axis, value)} instead of {before}"
     if short:
         return f"{change}: {decided([(framework(each.framework), each.ratio) for each in alike])}"
     tested = any(each.ratio.verdict for each in alike)
@@ -197,7 +196,7 @@ def _line(where: str, gain: Speedup, gains: Sequence[Gain], unit: str = "launch"
 
 
 def _value(ratio: Estimate) -> str:
-    return bounded(replace(ratio, low=None, high=None))
+    return bounded(without_bounds(ratio))
 
 
 def _alike(best: Speedup, gains: Iterable[Speedup]) -> list[Speedup]:

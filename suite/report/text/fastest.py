@@ -57,7 +57,7 @@ def _bare(contest: FastestBySetting, name: str, other: str) -> str:
 def _shorten(ratio: Estimate) -> Estimate:
     """The same without the lowest and the highest, unless they are so far apart that one launch may be behind it."""
     apart = (ratio.high or 1.0) > CLOSE_TO_ONE * (ratio.low or 1.0)
-    return ratio if apart else replace(ratio, low=None, high=None)
+    return ratio if apart else without_bounds(ratio)
 
 
 def _apart(contest: FastestBySetting) -> str:
@@ -88,7 +88,7 @@ def head(contest: FastestBySetting, unit: str = "launch", plain: bool = False) -
 
 
 def card(contests: Sequence[FastestBySetting], most: int = CARD) -> str:
-    """Returns all settings in at most ``most`` characters: one finding with its ratios, or how often each occurs."""
+    """Returns all settings: one finding with its ratios, or how often each occurs; in ``most`` characters if it can."""
     contested = [contest for contest in contests if contest.rivals]
     if not contested:
         names = _in_order({row.cell.framework for contest in contests for row in contest.rows})
@@ -108,24 +108,26 @@ def card(contests: Sequence[FastestBySetting], most: int = CARD) -> str:
         lines += (f"{first}{where}: {each}{note}" for where in ("", settings) for each in shown)
     lines += [f"{first} (not tested)", "speed not tested"] * (note != some)
     fitting = (each for each in lines if len(each) <= most)
-    return max(fitting, key=lambda each: (each.count("x "), len(each)), default=lines[0][:most])
+    return max(fitting, key=lambda each: (each.count("x "), len(each)), default=lines[0])
 
 
 def _ahead(contests: Sequence[FastestBySetting]) -> list[str]:
     """Returns the ratios of the fastest to each framework that is decidedly behind it, or behind it without a test."""
-    values: dict[str, list[float]] = {}
+    values: dict[str, list[Estimate]] = {}
     for contest in contests:
         for name in contest.trailing:
-            leaders = [contest.top] if name in contest.leaders else contest.leaders
-            gaps = [contest.gap(leader, name) for leader in leaders]
-            kept = [_shorten(gap) if contest.is_untested else replace(gap, low=None, high=None) for gap in gaps]
-            ends = [each for gap in kept if contest.is_untested or gap.verdict == "faster" for each in _ends(gap)]
-            values.setdefault(name, []).extend(ends)
-    return [f"{span(values[name], DASH)}x {framework(name)}" for name in _in_order(values)]
+            values.setdefault(name, []).append(contest.gap(contest.top, name))
+    if len(contests) == 1:
+        ratios = [(name, _shorten(gap) if not gap.verdict else without_bounds(gap)) for name, (gap,) in values.items()]
+        return [bounded(ratio, _name(contests[0], name), mark=DASH) for name, ratio in ratios]
+    return [f"{over_settings(gap.value for gap in values[name])} {framework(name)}" for name in _in_order(values)]
 
 
-def _ends(ratio: Estimate) -> list[float]:
-    return [ratio.low, ratio.high] if ratio.low and ratio.high else [ratio.value or 0.0]
+def over_settings(ratios: Iterable[float | None]) -> str:
+    """Returns ``1.5x and 2.0x`` of two settings, ``1.5x to 2.0x by setting`` of more."""
+    known = [ratio or 0.0 for ratio in ratios]
+    ends = span(known, "x and " if len(known) == 2 else "x to ")
+    return f"{ends}x{' by setting' * ('to' in ends)}"
 
 
 def _ratio(contest: FastestBySetting, name: str, other: str) -> str:
@@ -170,6 +172,10 @@ def bounded(ratio: Estimate, other: str = "", note: str = "", mark: str = " to "
     low, high = ratio.low or 0.0, ratio.high or 0.0
     inside = ", ".join(filter(None, [span([low, high], mark) if low != high else "", note]))
     return f"{span([ratio.value])}x{f' {other}' * bool(other)}{f' ({inside})' * bool(inside)}"
+
+
+def without_bounds(ratio: Estimate) -> Estimate:
+    return replace(ratio, low=None, high=None)
 
 
 def state(ratio: Estimate) -> str:

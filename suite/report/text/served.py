@@ -16,7 +16,7 @@ from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.record.parts.checkpoints import ASYNCHRONOUS
 from suite.report.format.names import framework, name_value
 from suite.report.tables.frame import Table
-from suite.report.text.fastest import CARD, DECIDED, bounded, decided, label, span, state
+from suite.report.text.fastest import CARD, DECIDED, bounded, decided, label, over_settings, state
 
 #: What a ratio is of.
 OF = dict(zip(COMPARED, ("inference throughput", "requests"), strict=True))
@@ -71,7 +71,7 @@ def card(table: Table) -> str:
     for _, ratios in _find(table, "", FIRST):
         for name, ratio in ratios:
             values.setdefault(name, []).append(ratio)
-    parts = [f"{name} {span([ratio.value or 0.0 for ratio in held], DASH)}x" for name, held in values.items()]
+    parts = [f"{name} {over_settings(ratio.value for ratio in held)}" for name, held in values.items()]
     tested = all(ratio.verdict in DECIDED for held in values.values() for ratio in held)
     words = f"{', '.join(parts)} {framework(table.baseline)}{'' if tested else ' (partly decided)'}"
     return words[:CARD] if parts else "nothing to compare"

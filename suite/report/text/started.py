@@ -26,6 +26,12 @@ from suite.report.text.fastest import bounded, state
 
 def lines(table: Table, where: str) -> list[str]:
     """Returns the line, with the steps after which compiling pays where that was measured; none without caches."""
+    parts = [_say(table, pair, ratio) for pair, ratio in starts(table) if ratio.value]
+    return [f"{where}, first step from a warm cache: {'; '.join(parts)}"] if parts else []
+
+
+def starts(table: Table) -> list[tuple[Pair, Estimate]]:
+    """Returns the rows with a warm cache, each with the same cell with a cold one, and how much sooner they start."""
     wanted = {
         row.key: Pair(row, cold, read=_first_step_s, power=-1)
         for row in table.group.rows
@@ -33,8 +39,7 @@ def lines(table: Table, where: str) -> list[str]:
         if (cold := table.group.row(row.run, replace(row.cell, cache="cold"))) and cold.ok
     }
     formed = compare(wanted, table.group, table.identities, table.margin)
-    parts = [_say(table, pair, formed[key]) for key, pair in wanted.items() if formed[key].value]
-    return [f"{where}, first step from a warm cache: {'; '.join(parts)}"] if parts else []
+    return [(pair, formed[key]) for key, pair in wanted.items()]
 
 
 def compiled(table: Table, where: str) -> list[str]:

@@ -22,8 +22,9 @@ from suite.watch import NORM_STEPS, OBSERVER, VERSIONS, WATCH, _device, _jax, co
 LOOK_S, PROBE_S = 0.02, 0.001
 #: Spreads the times of looks evenly, so that they do not fall into step with what a script repeats.
 GOLDEN = 0.618
-#: A look that comes so much later had to wait for the interpreter, which the thread that trains held.
-HELD_S = 0.002
+#: After so long a look takes the interpreter: with Python's usual 5 ms it would come when a framework gives it up, and
+#: never in a short piece of Python. One that comes as late had to wait for the thread that trains.
+HELD_S = 0.0002
 OURS = (__file__, serve.__code__.co_filename)
 #: Where other threads of Python are that hold no interpreter.
 WAITING = ("/threading.py", "/thread.py", "/queue.py", "/selectors.py", "/connection.py")
@@ -53,7 +54,7 @@ class Sampler:
 
     def _look(self) -> None:
         core = _open(f"/proc/self/task/{threading.get_native_id()}/schedstat")
-        last_s, core_s = time.perf_counter(), _waited_for_core_s(core)
+        last_s, core_s, usual_s = time.perf_counter(), _waited_for_core_s(core), sys.getswitchinterval()
         for number in count():
             sleep_s, begin_s, before_s = LOOK_S * (0.5 + number * GOLDEN % 1), time.perf_counter(), core_s
             time.sleep(sleep_s)
@@ -62,7 +63,9 @@ class Sampler:
             frames = sys._current_frames()
             if not (frame := frames.pop(self._thread, None)):
                 return
-            self._count(frame, now_s - last_s, is_late and _is_alone(frames))
+            is_alone = _is_alone(frames)
+            sys.setswitchinterval(HELD_S if is_alone else usual_s)  # where no other thread takes turns with it
+            self._count(frame, now_s - last_s, is_late and is_alone)
             del frame, frames  # which hold a reader's tensors
             last_s = now_s
 

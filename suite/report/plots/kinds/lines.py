@@ -18,7 +18,7 @@ from suite.report.tables import curves
 from suite.report.tables.curves import AT_ONCE, NEVER, UNSETTLED, CompileCost, Series, pays
 from suite.report.tables.frame import Table
 
-MEMORY = {"allocator_peak_bytes": "allocator peak", "rss_peak_bytes": "peak resident memory"}
+MEMORY = {"allocator_peak_bytes": "peak memory (allocator)", "rss_peak_bytes": "peak memory (RSS)"}
 GIB = 2**30
 MARKS = "Median over launches. Whisker: lowest to highest."
 DASHES = {"eager": ":", "graph": "--", "compile": "-", "max": "-.", "nographs": (0, (5, 1, 1, 1, 1, 1)),
