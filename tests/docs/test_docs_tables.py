@@ -10,13 +10,14 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from suite.analysis.bottlenecks.causes import costs
 from suite.analysis.records.load import load
 from suite.analysis.rows.groups import group
-from suite.analysis.rows.wording import DASH
+from suite.analysis.rows.wording import DASH, figure
 from suite.analysis.statistics.changes import find_speedups
 from suite.record.parts.profile import CATEGORIES
 from suite.report.tables.frame import table
@@ -216,12 +217,12 @@ def lengths(run: str, workload: str) -> list[list[str]]:
 
 def starts(run: str) -> list[list[str]]:
     """Seconds until the first step has ended, with a cold and with a warm compile cache."""
-    seconds = {row["cell"]: spread(row, "first_step_s", 2) for row in rows(run, "cells.csv")}
     lines = [["workload", "framework", "compile", "cold, s", "warm, s", "times as soon"]]
     for made in (table(each) for each in group(load([RUNS[run]]).launches)):
         for pair, found in started.starts(made):
             cell, text = pair.row.cell, f"{found.value:.2f} ({found.low:.2f}{DASH}{found.high:.2f})"
-            both = [seconds[each.cell.id] for each in (pair.other, pair.row)]
+            seconds = [[record.first_step_s or 0.0 for record in each.ok] for each in (pair.other, pair.row)]
+            both = [f"{figure(median(each), 2)} ({figure(min(each), 2)}{DASH}{figure(max(each), 2)})" for each in seconds]
             lines.append([MODELS[cell.workload], NAMES[cell.framework], cell.compile, *both, _judged(text, found.verdict)])
     return lines
 
