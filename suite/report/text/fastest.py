@@ -120,14 +120,14 @@ def _ahead(contests: Sequence[FastestBySetting]) -> list[str]:
     if len(contests) == 1:
         ratios = [(name, _shorten(gap) if not gap.verdict else without_bounds(gap)) for name, (gap,) in values.items()]
         return [bounded(ratio, _name(contests[0], name), mark=DASH) for name, ratio in ratios]
-    return [f"{over_settings(gap.value for gap in values[name])} {framework(name)}" for name in _in_order(values)]
+    return [over_settings((gap.value for gap in values[name]), framework(name)) for name in _in_order(values)]
 
 
-def over_settings(ratios: Iterable[float | None]) -> str:
-    """Returns ``1.5x and 2.0x`` of two settings, ``1.5x to 2.0x by setting`` of more."""
+def over_settings(ratios: Iterable[float | None], other: str) -> str:
+    """Returns ``1.5x and 2.0x JAX`` of two settings, ``1.5x to 2.0x JAX (by setting)`` of more."""
     known = [ratio or 0.0 for ratio in ratios]
     ends = span(known, "x and " if len(known) == 2 else "x to ")
-    return f"{ends}x{' by setting' * ('to' in ends)}"
+    return f"{ends}x {other}{' (by setting)' * ('to' in ends)}"
 
 
 def _ratio(contest: FastestBySetting, name: str, other: str) -> str:

@@ -71,9 +71,10 @@ def card(table: Table) -> str:
     for _, ratios in _find(table, "", FIRST):
         for name, ratio in ratios:
             values.setdefault(name, []).append(ratio)
-    parts = [f"{name} {over_settings(ratio.value for ratio in held)}" for name, held in values.items()]
+    base = framework(table.baseline)
+    parts = [f"{name} {over_settings((ratio.value for ratio in held), base)}" for name, held in values.items()]
     tested = all(ratio.verdict in DECIDED for held in values.values() for ratio in held)
-    words = f"{', '.join(parts)} {framework(table.baseline)}{'' if tested else ' (partly decided)'}"
+    words = f"{', '.join(parts)}{'' if tested else ' (partly decided)'}"
     return words[:CARD] if parts else "nothing to compare"
 
 
