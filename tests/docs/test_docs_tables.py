@@ -37,7 +37,7 @@ NAMES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
 TUNINGS = {"known": "recommended", "installed": "default", "recommended": "recommended", "default": "default"}
 MODELS = {"cifar100_cnn": "CNN", "imdb_lstm": "LSTM", "imdb_transformer": "Transformer", "gpt_small": "GPT"}
 #: A category of a profile has a line from this share of the reference's step on.
-LEAST_SHARE = 0.02
+LEAST_SHARE = 0.05
 Row = dict[str, str]
 
 

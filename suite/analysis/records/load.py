@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from sys import intern
 from typing import Any, BinaryIO
 
 from framework_training_suite import CommandError
 from suite.analysis.records.glance import choose_newest
+from suite.analysis.records.inherited import LEFT_OUT, find_floors
 from suite.analysis.records.reader import Place, Reader, read_lines
 from suite.analysis.records.saved import EMPTY, decode, find_records, members, without_surrogates
 from suite.catalog.suggest import nearest
@@ -103,9 +104,7 @@ def find(runs: Sequence[str], storage: Path = SAVED) -> tuple[list[Path], list[s
                 last_saved = ", ".join(map(run_name, saved[-5:])) or f"none{_say_elsewhere(storage)}"
                 near = _nearest_name([*journals, *saved], run)
                 meant = f"; did you mean {near!r}?" if near else ""
-                raise LoadError(
-                    f"{run}: no such file, and no run of that name in {storage} (last saved: {last_saved}){meant}"
-                )
+                raise LoadError(f"{run}: no such file, and no run of that name (last saved: {last_saved}){meant}")
             own = [each for each in named if each.is_relative_to(storage.parent)]
             if len(named) > 1:
                 which = "the one saved last" if own in ([], named) else "your own"
@@ -148,6 +147,13 @@ def load(paths: Iterable[Path], *, whole: bool = False) -> Loaded:
                     f"that started last counts (from {last.source}, {last.record.outcome.status})"
                 )
         notes += conflicts
+    if not whole:
+        floors = find_floors((each.run, each.record) for each in launches.values())
+        notes += (f"{run}: {LEFT_OUT.format(floor.launches)}" for run, floor in floors.items())
+        launches = {
+            key: replace(each, record=floors[each.run].leave_out(each.record)) if each.run in floors else each
+            for key, each in launches.items()
+        }
     return Loaded(tuple(launches.values()), tuple(clean(note) for note in notes), runs)
 
 

@@ -202,7 +202,7 @@ class Group:
     def label(self, row: Row, mark: str = " · ", without: Sequence[str] = ()) -> str:
         """The framework and the settings in which rows differ, except ``without``: ``jax · b128 · compile``."""
         names = [name for name in self.varying if name not in without and not (name == "strategy" and self.settled)]
-        values = [SHORT[name].format(middle(SETTINGS[name](row))) for name in names]
+        values = [SHORT[name].format(middle(text)) for name in names if (text := SETTINGS[name](row))]
         return mark.join([row.cell.framework, *filter(None, values)])
 
     def row(self, run: str, cell: Cell) -> Row | None:

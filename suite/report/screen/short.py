@@ -33,7 +33,7 @@ from suite.report.tables.legend import brief
 from suite.report.text.answer import Answer, answer
 
 #: Rows of all tables together, lines of notes and characters of a table cell, at most.
-ROWS_MOST, NOTES_MOST, CELL_MOST = 60, 4, 200
+ROWS_MOST, NOTES_MOST, CELL_MOST = 60, 8, 200
 MEMORY = "memory MiB"
 #: Columns of inference: what loading changes, and the latencies of requests, the first of which is compared.
 WITH_LOADING, LATENCIES = "with loading", ("median ms", "95th ms", "99th ms")

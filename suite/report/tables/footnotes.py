@@ -67,7 +67,7 @@ def _rows(table: Table) -> Iterator[tuple[str, str]]:
         if (ratio := table.ratios[row.key]).verdict == INCONCLUSIVE:
             most = LAST_LOOK if is_sequential([row]) else BLOCKS_MOST
             needed = ratio.blocks_to_decide
-            words = f"about {needed} launches would decide" if needed else f"{most} launches would not decide"
+            words = f"about {needed} launches in all would decide" if needed else f"{most} launches would not decide"
             yield table.group.label(row), words
 
 

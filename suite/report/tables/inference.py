@@ -142,7 +142,7 @@ SAVED = (
     _cost("disk_ms", "on disk ms", "ms", "the same until its files are on the disk"),
     _cost("bytes", "MiB", "bytes", "size of a checkpoint", 2**20),
     _cost("delay_ms", "delay ms", "ms", "by how much longer steps take with one save than without"),
-    _cost("every_s", "1 % at one in s", "s", "seconds from one save to the next where saves cost 1 %"),
+    _cost("every_s", "seconds between saves at 1 %", "s", "seconds from one save to the next where saves cost 1 %"),
 )
 
 

@@ -53,6 +53,8 @@ def brief(tables: Sequence[Table], trained: Sequence[AccuracyComparison] = ()) -
         words.append(f"samples/s: median ({RANGE})")
         if any(each.group.by not in BETWEEN_RUNS and len(each.group.rows) > 1 for each in tables):
             words.append(f"ratio: within blocks, so not that of the medians ({bounds})")
+        if any("rss_peak_bytes" in record.memory for row in rows for record in row.ok):
+            words.append("memory: of the launch with the most")
     kinds = {
         "inference": any(each.findings.servings for each in tables),
         "checkpoints": any(each.findings.savings for each in tables),

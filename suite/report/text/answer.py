@@ -130,6 +130,7 @@ def _timed(table: Table, measured: Set[str]) -> _Told:
         lines[-1], sentences[-1] = lines[-1] + absent, sentences[-1] + absent
         further = [
             *changes.devices(where, table.scalings),
+            *served.saves(table, where),
             *started.lines(table, where),
             *served.sentences(table, where),
         ]
@@ -137,6 +138,8 @@ def _timed(table: Table, measured: Set[str]) -> _Told:
         lines, verdict = [*sentences], changes.devices_card(table.scalings)
     else:
         lines, sentences = changes.axis_sentence(where, group.by, each.gains)
+        if group.by == "cache":
+            lines, sentences = [*started.lines(table, where), *lines], [*started.lines(table, where), *sentences]
         verdict = changes.axis_card(group.by, each.gains)
     further += started.compiled(table, where)
     if reasons := [words for words in dict.fromkeys(row.busy for row in group.rows) if words]:
