@@ -220,10 +220,12 @@ def starts(run: str) -> list[list[str]]:
     lines = [["workload", "framework", "compile", "cold, s", "warm, s", "times as soon"]]
     for made in (table(each) for each in group(load([RUNS[run]]).launches)):
         for pair, found in started.starts(made):
-            cell, text = pair.row.cell, f"{found.value:.2f} ({found.low:.2f}{DASH}{found.high:.2f})"
+            place = [MODELS[pair.row.cell.workload], NAMES[pair.row.cell.framework], pair.row.cell.compile]
             seconds = [[record.first_step_s or 0.0 for record in each.ok] for each in (pair.other, pair.row)]
-            both = [f"{figure(median(each), 2)} ({figure(min(each), 2)}{DASH}{figure(max(each), 2)})" for each in seconds]
-            lines.append([MODELS[cell.workload], NAMES[cell.framework], cell.compile, *both, _judged(text, found.verdict)])
+            ends = [[figure(end(each), 2) for end in (median, min, max)] for each in seconds]
+            text = f"{found.value:.2f} ({found.low:.2f}{DASH}{found.high:.2f})"
+            both = [f"{middle} ({low}{DASH}{high})" for middle, low, high in ends]
+            lines.append([*place, *both, _judged(text, found.verdict)])
     return lines
 
 
