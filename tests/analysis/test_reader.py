@@ -76,7 +76,8 @@ def test_equal_values_of_different_kinds_are_not_taken_for_one_another(tmp_path:
 
 def test_what_is_remembered_is_bounded_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "MOST_SHARED", 2)
-    held = [replace(each, settings={"n": number}) for number, each in enumerate(records.mixed())]
+    memory = {"rss_peak_bytes": 700_000_000}
+    held = [replace(each, settings={"n": at}, memory=memory) for at, each in enumerate(records.mixed())]
     assert loaded(tmp_path, held) == held
 
 
