@@ -66,7 +66,9 @@ def test_equal_is_a_decision_and_undecided_is_none() -> None:
 def test_the_largest_gain_is_one_that_was_measured_in_settings_that_are_named() -> None:
     _, held = found(in_two_batches())
     (text,) = largest([("LSTM", gain) for gain in held if gain.axis == "precision"])
-    assert re.match(r"largest gain: LSTM, batch (32|64), throughput with bf16 instead of fp32 \(6 launches\): PyTorch 2.0x \(", text)
+    assert re.match(
+        r"largest gain: LSTM, batch (32|64), throughput with bf16 instead of fp32 \(6 launches\): PyTorch 2.0x \(", text
+    )
     _, held = found([*steps("jax", 1.0), *steps("jax", 0.5, turn=1, precision="bf16")], "precision")
     _, (text,) = axis_sentence("LSTM", "precision", [gain for gain in held if gain.axis == "precision"])
     assert text.startswith("LSTM, throughput with bf16 instead of fp32 (6 launches): JAX 2.0x (")
