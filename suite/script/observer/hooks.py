@@ -24,7 +24,7 @@ LOOK_S, PROBE_S = 0.02, 0.001
 GOLDEN = 0.618
 #: After so long a look takes the interpreter: with Python's usual 5 ms it would come when a framework gives it up, and
 #: never in a short piece of Python. One that comes as late had to wait for the thread that trains.
-HELD_S = 0.0002
+HELD_S = 0.0005
 OURS = (__file__, serve.__code__.co_filename)
 #: Where other threads of Python are that hold no interpreter.
 WAITING = ("/threading.py", "/thread.py", "/queue.py", "/selectors.py", "/connection.py")
@@ -53,8 +53,10 @@ class Sampler:
         return {**times, "lines": dict(Counter(dict(lines)).most_common(5))}  # a copy: the thread goes on
 
     def _look(self) -> None:
+        usual_s = sys.getswitchinterval()
+        os.register_at_fork(after_in_child=lambda: sys.setswitchinterval(usual_s))
         core = _open(f"/proc/self/task/{threading.get_native_id()}/schedstat")
-        last_s, core_s, usual_s = time.perf_counter(), _waited_for_core_s(core), sys.getswitchinterval()
+        last_s, core_s = time.perf_counter(), _waited_for_core_s(core)
         for number in count():
             sleep_s, begin_s, before_s = LOOK_S * (0.5 + number * GOLDEN % 1), time.perf_counter(), core_s
             time.sleep(sleep_s)
@@ -62,7 +64,7 @@ class Sampler:
             is_late = now_s - begin_s - sleep_s - (core_s - before_s) > HELD_S
             frames = sys._current_frames()
             if not (frame := frames.pop(self._thread, None)):
-                return
+                return sys.setswitchinterval(usual_s)
             is_alone = _is_alone(frames)
             sys.setswitchinterval(HELD_S if is_alone else usual_s)  # where no other thread takes turns with it
             self._count(frame, now_s - last_s, is_late and is_alone)
@@ -105,7 +107,8 @@ def is_loading(frame: FrameType | None) -> bool:
 
 @cache
 def _is_foreign(file: str) -> bool:
-    return file in OURS or any(f"-packages/{name}/" in file for name in VERSIONS if name != "numpy")
+    compiled = "torchinductor_" in file or file.startswith(os.environ.get("TORCHINDUCTOR_CACHE_DIR") or "\0")
+    return compiled or file in OURS or any(f"-packages/{name}/" in file for name in VERSIONS if name != "numpy")
 
 
 @cache
