@@ -20,8 +20,7 @@ from suite.watch import NORM_STEPS, OBSERVER, VERSIONS, WATCH, _device, _jax, co
 
 #: The mean between two looks at where a script is, and how long it must be idle to count as idle, in seconds.
 LOOK_S, PROBE_S = 0.02, 0.001
-#: Spreads the times of looks evenly, so that they do not fall into step with what a script repeats.
-GOLDEN = 0.618
+GOLDEN = 0.618  # spreads the times of looks evenly, so that they do not fall into step with what a script repeats
 #: After so long a look takes the interpreter: with Python's usual 5 ms it would come when a framework gives it up, and
 #: never in a short piece of Python. One that comes as late had to wait for the thread that trains.
 HELD_S = 0.0005
@@ -64,12 +63,13 @@ class Sampler:
             is_late = now_s - begin_s - sleep_s - (core_s - before_s) > HELD_S
             frames = sys._current_frames()
             if not (frame := frames.pop(self._thread, None)):
-                return sys.setswitchinterval(usual_s)
+                break
             is_alone = _is_alone(frames)
             sys.setswitchinterval(HELD_S if is_alone else usual_s)  # where no other thread takes turns with it
             self._count(frame, now_s - last_s, is_late and is_alone)
             del frame, frames  # which hold a reader's tensors
             last_s = now_s
+        sys.setswitchinterval(usual_s)
 
     def _count(self, frame: FrameType, seconds: float, is_held: bool) -> None:
         """Add the seconds since the last look to where the thread is: held up, it was there all the time."""
