@@ -13,7 +13,7 @@ from suite.record.record import Record
 from suite.record.saved import run_name
 from suite.report.tables.frame import table
 from suite.report.text.answer import WORD, WORDS_MOST, Answer, answer
-from suite.report.text.fastest import CARD
+from suite.report.text.fastest import CARD, over_settings
 from tests import records
 from tests.expected import golden
 from tests.published import RUNS
@@ -155,3 +155,16 @@ def test_where_no_launch_ended_well_no_card_names_a_winner_and_synthetic_data_ar
     assert found.cards[0].verdict == "no launch ended well"
     synthetic = of([replace(each, data={"kind": "synthetic", "digest": "d"}) for each in steps({"jax": 1.0})])
     assert synthetic.cards[0].title.endswith(" (synthetic data)")
+
+
+def test_ratios_of_two_settings_stand_in_their_order_and_of_more_are_the_ends() -> None:
+    assert over_settings([1.31, 1.3]) == "1.31x and 1.30x"
+    assert over_settings([1.3, 1.3]) == "1.30x"
+    assert over_settings([1.5, 1.2, 2.5]) == "1.20x to 2.50x"
+
+
+def test_the_base_of_an_axis_can_be_compared_with_others() -> None:
+    """A usual mode has no compile cache, so that it has no row besides."""
+    made = [table(each) for each in group(load([RUNS["0037_warm"]]).launches, "cache")]
+    assert {str(each.base) for each in made} == {"cold"}
+    assert all(any(cell.ratio.verdict for cell in each.cells) for each in made)

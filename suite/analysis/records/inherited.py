@@ -34,7 +34,7 @@ def find_floors(records: Iterable[tuple[str, Record]]) -> dict[str, Floor]:
     """The floor of each run that has one, by its id; nothing tells it where all launches have the same peak."""
     peaks: dict[str, Counter[int]] = {}
     for run, record in records:
-        if peak := record.memory.get(RSS):
+        if (peak := record.memory.get(RSS)) and not record.cell.is_of_script:
             peaks.setdefault(run, Counter())[peak] += 1
     lowest = {run: Floor(min(counted), counted[min(counted)]) for run, counted in peaks.items() if len(counted) > 1}
     return {run: floor for run, floor in lowest.items() if floor.launches >= ALIKE_LEAST}

@@ -84,9 +84,10 @@ def order(axis: Axis) -> Callable[[Row], tuple[Any, ...]]:
 def _first(axis: Axis, rows: Sequence[Row]) -> str:
     """The usual value or the first in the natural order, of the rows that another one can be compared with."""
     values: dict[tuple[Any, ...], set[str]] = {}
-    keys = [tuple(getattr(row.cell, name) for name in OF_ROWS if name not in axis.varying) for row in rows]
+    fixed = [name for name in OF_ROWS if name not in axis.varying]
+    keys = [(repr(axis.invariant(row.cell)), *(getattr(row.cell, name) for name in fixed)) for row in rows]
     for key, row in zip(keys, rows, strict=True):
-        values.setdefault(key, set()).add(axis.value(row))
+        values.setdefault(key, set()).update([axis.value(row)] if row.ok else [])
     paired = [row for key, row in zip(keys, rows, strict=True) if len(values[key]) > 1] or rows
     return axis.value(min(paired, key=lambda row: (not axis.is_default(row), axis.rank(row))))
 

@@ -37,7 +37,7 @@ def strategy(name: str) -> str:
 
 def name_value(setting: str, value: str) -> str:
     """Returns a value of a setting, such as ``batch 64``."""
-    if not value and setting in SETTING_NAMES:
+    if value in ("", "none") and setting in SETTING_NAMES:
         return f"no {SETTING_NAMES[setting]}"
     of_variant = setting.removeprefix("env.").removeprefix("arg.")
     return fill(SUBJECTS.get(setting, f"{of_variant} {{}}"), value)

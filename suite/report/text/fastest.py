@@ -20,6 +20,8 @@ from suite.report.format.names import counts, framework, frameworks, strategy
 DECIDED = ("faster", "slower", "equal")
 #: What is said of leaders of whom none is decidedly ahead, in a sentence and in a line.
 YET, UNDECIDED = "(not decided yet)", "(undecided)"
+#: What follows ratios that are the ends of several settings.
+BY_SETTING = " (by setting)"
 #: The length of a card's line.
 CARD = 80
 
@@ -120,14 +122,16 @@ def _ahead(contests: Sequence[FastestBySetting]) -> list[str]:
     if len(contests) == 1:
         ratios = [(name, _shorten(gap) if not gap.verdict else without_bounds(gap)) for name, (gap,) in values.items()]
         return [bounded(ratio, _name(contests[0], name), mark=DASH) for name, ratio in ratios]
-    return [over_settings((gap.value for gap in values[name]), framework(name)) for name in _in_order(values)]
+    note = BY_SETTING * (len(contests) > 2)
+    return [f"{over_settings(gap.value for gap in values[name])} {framework(name)}{note}" for name in _in_order(values)]
 
 
-def over_settings(ratios: Iterable[float | None], other: str) -> str:
-    """Returns ``1.5x and 2.0x JAX`` of two settings, ``1.5x to 2.0x JAX (by setting)`` of more."""
+def over_settings(ratios: Iterable[float | None]) -> str:
+    """Returns ``1.5x and 2.0x`` of two settings, in their order, and the ends of more: ``1.5x to 2.0x``."""
     known = [ratio or 0.0 for ratio in ratios]
-    ends = span(known, "x and " if len(known) == 2 else "x to ")
-    return f"{ends}x {other}{' (by setting)' * ('to' in ends)}"
+    if len(known) > 2:
+        return f"{span(known, 'x to ')}x"
+    return " and ".join(dict.fromkeys(f"{span([each])}x" for each in known))
 
 
 def _ratio(contest: FastestBySetting, name: str, other: str) -> str:

@@ -16,7 +16,7 @@ from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.record.parts.checkpoints import ASYNCHRONOUS
 from suite.report.format.names import framework, name_value
 from suite.report.tables.frame import Table
-from suite.report.text.fastest import CARD, DECIDED, bounded, decided, label, over_settings, state
+from suite.report.text.fastest import BY_SETTING, CARD, DECIDED, bounded, decided, label, over_settings, state
 
 #: What a ratio is of.
 OF = dict(zip(COMPARED, ("inference throughput", "requests"), strict=True))
@@ -71,11 +71,12 @@ def card(table: Table) -> str:
     for _, ratios in _find(table, "", FIRST):
         for name, ratio in ratios:
             values.setdefault(name, []).append(ratio)
-    base = framework(table.baseline)
-    parts = [f"{name} {over_settings((ratio.value for ratio in held), base)}" for name, held in values.items()]
+    parts = [f"{name} {over_settings(ratio.value for ratio in held)}" for name, held in values.items()]
     tested = all(ratio.verdict in DECIDED for held in values.values() for ratio in held)
-    words = f"{', '.join(parts)}{'' if tested else ' (partly decided)'}"
-    return words[:CARD] if parts else "nothing to compare"
+    settings = max(map(len, values.values()), default=0)
+    note = f" {framework(table.baseline)}{BY_SETTING * (settings > 2)}{'' if tested else ' (partly decided)'}"
+    fitting = (", ".join(parts[:n]) + note for n in range(len(parts), 0, -1))
+    return next((words for words in fitting if len(words) <= CARD), "nothing to compare")
 
 
 def _find(table: Table, where: str, of: str) -> list[Ratios]:

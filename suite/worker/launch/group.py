@@ -87,7 +87,8 @@ def peak_rss() -> int:
 
     Not `resource.getrusage`: on Linux its peak is at least what the process that started this one held then.
     """
-    if not (status := Path("/proc/self/status")).exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # of macOS, in bytes
-    lines = status.read_text(encoding="ascii", errors="replace").splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    status = Path("/proc/self/status")
+    lines = status.read_text(encoding="ascii", errors="replace").splitlines() if status.exists() else []
+    unit = 1 if sys.platform == "darwin" else 1024
+    peaks = (int(line.split()[1]) for line in lines if line.startswith("VmHWM"))  # which some sandboxes do not say
+    return unit * next(peaks, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
