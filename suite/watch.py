@@ -174,7 +174,7 @@ class Observer:
             hello=self._pid, rank=_number("RANK", 0), world=_number("WORLD_SIZE", 1),
             source=self.source, backend=_backend(), packages=_versions(), python=platform.python_version(),
             device=_device(), at=time.perf_counter(), loader=self.workers is not None, workers=self.workers,
-            threads=_threads(), profiles=self.profiler is not None,
+            threads=_threads(), profiles=bool(self.profiler),
         )  # fmt: skip
         self.sampler = self.sampler and self.sampler.start()
         self._start_window()

@@ -1,4 +1,4 @@
-"""The profile of a script's launch, from the trace that PyTorch's profiler wrote in the script's process."""
+"""The profile of a script's launch, from what PyTorch's or JAX' profiler wrote in the script's process."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from suite.catalog.phases import TRAIN
 from suite.record.job import Job
 from suite.record.parts.profile import Profile
 from suite.record.text import clean
 from suite.script.seen import Seen
+from suite.worker.profilers.jax_events import events_of_programs
 from suite.worker.profilers.kineto import events_of, for_people
-from suite.worker.profilers.profiling import Recording, keep_files, profile_of
+from suite.worker.profilers.profiling import Recording, chrome_trace, keep_files, profile_of
 
 #: Larger traces are not read, in bytes.
 TRACE_MOST = 1 << 28
@@ -31,12 +33,10 @@ def add_profile(seen: Seen, job: Job, trace: Path) -> None:
 
 def _read(seen: Seen, job: Job, trace: Path) -> Profile:
     if len(seen.profiled) < 2:
-        raise ValueError("a profile is taken of PyTorch's optimizers, whose steps it did not see")
+        raise ValueError("a profile is taken of steps of PyTorch and JAX, which it did not see")
     if trace.stat().st_size > TRACE_MOST:
         raise ValueError("the trace is too large")
-    written = for_people(json.loads(trace.read_bytes()))
-    text = gzip.compress(json.dumps(written, separators=(",", ":")).encode(), compresslevel=3)
-    recording, timed = Recording(events_of(written), text), seen.series[TRAIN].phase()
+    recording, timed = _recording(json.loads(trace.read_bytes())), seen.series[TRAIN].phase()
     (bare, *bare_span), (steps, *span) = seen.profiled[:2]
     assert timed
     made = profile_of(recording, steps, (timed.step_s, (bare_span[1] - bare_span[0]) / bare))
@@ -44,3 +44,12 @@ def _read(seen: Seen, job: Job, trace: Path) -> Profile:
         raise ValueError(f"profiling made the steps {made.step_s / made.timed_s:.1f} times as long")
     name, _ = keep_files(job, recording, trace.with_suffix(".profile"), {})
     return replace(made, trace=name, span=(span[0], span[1]))
+
+
+def _recording(written: dict[str, Any]) -> Recording:
+    if "programs" in written:
+        events = events_of_programs(written["rows"], written["programs"])
+        return Recording(events, chrome_trace(events, "JAX"))
+    shown = for_people(written)
+    text = gzip.compress(json.dumps(shown, separators=(",", ":")).encode(), compresslevel=3)
+    return Recording(events_of(shown), text)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,3 +93,38 @@ def test_a_wait_of_the_observer_for_the_steps_is_no_line_of_the_script(monkeypat
     wrapper = compile("look()", "/tmp/torchinductor_me/ab/cab.py", "exec")  # which `torch.compile` wrote
     exec(wrapper, {"look": lambda: looked.append(hooks.own_line(sys._getframe(1)))})
     assert looked == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("place", "is_queued", "computes", "waits"),
+    [
+        ("hrtimer_nanosleep", False, True, True), ("hrtimer_nanosleep", True, True, False),
+        ("hrtimer_nanosleep", True, False, True), ("0", False, False, False), ("futex_do_wait", False, True, False),
+    ],
+)  # fmt: skip
+def test_a_step_waits_while_nothing_computes(
+    place: str, is_queued: bool, computes: bool, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hooks, "_read", lambda _: place)
+    monkeypatch.setattr(hooks, "_runs", lambda *_: computes)
+    assert hooks._waits(-1, is_queued) == waits
+
+
+def test_a_script_has_its_own_switch_interval_when_the_looks_end() -> None:
+    before_s = sys.getswitchinterval()
+
+    def train() -> None:
+        hooks.Sampler().start()
+        time.sleep(0.2)
+        sys.setswitchinterval(0.003)
+        time.sleep(0.2)
+
+    try:
+        (training := threading.Thread(target=train)).start()
+        training.join()
+        until_s = time.monotonic() + 30
+        while sys.getswitchinterval() != pytest.approx(0.003) and time.monotonic() < until_s:
+            time.sleep(0.02)
+        assert sys.getswitchinterval() == pytest.approx(0.003)
+    finally:
+        sys.setswitchinterval(before_s)

@@ -61,10 +61,29 @@ def test_the_time_of_a_step_is_divided_among_categories(tmp_path: Path) -> None:
     assert Record.from_json(record.to_json()).profile == record.profile
 
 
+PROGRAM = "ENTRY %main (a: f32[8,8]) -> f32[8,8] {{\n  ROOT %{name} = f32[8,8]{{1,0}} {opcode}(%a, %a)\n}}\n"
+
+
+def test_an_instruction_belongs_to_the_program_that_ran(tmp_path: Path) -> None:
+    """Two programs of JAX have an instruction of one name."""
+    texts = {name: PROGRAM.format(name="it", opcode=opcode) for name, opcode in (("one", "dot"), ("other", "add"))}
+    rows = [
+        ("/host:CPU", "python", "suite: steps", 0, 40_000_000, {}),
+        ("/host:CPU", "pool", "it", 0, 20_000_000, {"hlo_op": "it", "hlo_module": "one"}),
+        ("/host:CPU", "pool", "it", 20_000_000, 30_000_000, {"hlo_op": "it", "hlo_module": "other"}),
+    ]
+    written = json.dumps({"rows": rows, "programs": texts})
+    record = read(tmp_path, written, (2, 0.5, 0.52), (4, 0.6, 0.64))
+    assert record.profile, record.settings["no_profile"]
+    found = {name: share.seconds for name, share in record.profile.categories.items()}
+    assert found == pytest.approx({"matrix product": 0.005, "element-wise": 0.0025, "host and launch overhead": 0.0025})
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "", "[]", "{}", "nothing", '{"traceEvents": 3}', '{"traceEvents": [{"ph": "X"}]}', "[" * 100_000,
+        "", "[]", '{"programs": {}, "rows": []}', '{"programs": 3, "rows": [[1]]}', "{}", "nothing",
+        '{"traceEvents": 3}', '{"traceEvents": [{"ph": "X"}]}', "[" * 100_000,
         json.dumps({"traceEvents": [STEPS]}), json.dumps({"traceEvents": [EVENTS[1]]}),
         json.dumps({"traceEvents": [*EVENTS, event("suite: steps", 0, float("inf"), "user_annotation")]}),
         json.dumps({"traceEvents": [event("suite: steps", 0, 400, "user_annotation"), event("aten::mm", 0, 400)]}),
@@ -104,14 +123,38 @@ while True:
 
 @needs_frameworks("pytorch")
 def test_steps_of_pytorch_are_profiled_after_all_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiling, "SLOWER_MOST", 1e9)  # other programs may slow the window that is profiled
-    (tmp_path / "train.py").write_text(TRAINS, encoding="utf-8")
-    variant = Variant("", (sys.executable, str(tmp_path / "train.py")))
-    job = Job(CELL, "", plan=Plan(0.1, 3, 2.0), profile=True, traces=str(tmp_path / "traces" / "one"))
-    launch = ScriptLaunch(variant, Watching(), job, tmp_path / "log", 120.0)
-    record = launch.run(LaunchCallbacks(), Monitor)
-    assert record.outcome.ok
+    record = launch(tmp_path, TRAINS, monkeypatch)
     assert [*record.phases] == ["train", "compute", "input"]
     assert record.profile, record.settings["no_profile"]
     assert record.profile.categories["matrix product"].seconds > 0
     assert record.profile.categories["input pipeline"].seconds > 0
+
+
+JAX_TRAINS = """
+import jax
+import jax.numpy as jnp
+from suite.watch import watch
+update = jax.jit(lambda weights, x: weights - 1e-3 * jax.grad(lambda w: ((x @ w) ** 2).mean())(weights))
+weights = jnp.ones((512, 512))
+for x in watch([jnp.ones((64, 512))] * 1_000_000):
+    weights = update(weights, x)
+"""
+
+
+@needs_frameworks("jax")
+def test_steps_of_jax_are_profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = launch(tmp_path, JAX_TRAINS, monkeypatch)
+    assert record.profile, record.settings["no_profile"]
+    assert record.profile.categories["matrix product"].seconds > 0
+
+
+def launch(tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Record:
+    """The record of a launch of a script with a profile."""
+    monkeypatch.setattr(profiling, "SLOWER_MOST", 1e9)  # other programs may slow the window that is profiled
+    (tmp_path / "train.py").write_text(script, encoding="utf-8")
+    variant = Variant("", (sys.executable, str(tmp_path / "train.py")))
+    job = Job(CELL, "", plan=Plan(0.1, 3, 2.0), profile=True, traces=str(tmp_path / "traces" / "one"))
+    of = ScriptLaunch(variant, Watching(), job, tmp_path / "log", 120.0)
+    record = of.run(LaunchCallbacks(), Monitor)
+    assert record.outcome.ok
+    return record

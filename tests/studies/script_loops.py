@@ -1,8 +1,8 @@
 """Small training loops of each framework under ``training-suite script``, for docs/lab/scripts.md.
 
 ``python -m tests.studies.script_loops same`` measures loops against themselves: none may have a cause or be faster.
-``plants`` measures loops with one planted cause each, of two amounts: it must be the first that is named. ``cost`` runs
-each loop with and without what observes it, in turns: the overhead, of time and of CPU time, with its interval.
+``plants`` measures loops with one planted cause each, of two amounts: it must be the first that is named. ``cost`` lets
+each loop run observed and not in turns, in one process: what observing costs, with its interval.
 """
 
 # ruff: noqa: T201 - a command that prints
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -37,7 +37,7 @@ OPTIONS = ["--windows", "4", "--min-window", "0.4", "--max-warmup", "3", "--max-
 LOOP = """
 import itertools, subprocess, sys, threading, time
 from suite.watch import watch
-share, steps, begin_s, step_s = float(sys.argv[1]), int(sys.argv[2]), 0.0, []
+share, steps, step_s = float(sys.argv[1]), int(sys.argv[2]), []
 kept, numbers = [], [(i * 7919) % 100003 for i in range(20000)]
 def until():
     return time.perf_counter() + share * sorted(step_s)[len(step_s) // 2] if len(step_s) > 4 else 0.0
@@ -61,17 +61,36 @@ def one_thread():
     sys.modules["torch"].set_num_threads(1)
 def nothing():
     pass
+def ended(number):
+    pass
 def loader():
     for at in range(steps):
         IN_LOADER()
         yield batch
-def ended(number):
-    global begin_s
-    begin_s, cpu_s = (time.perf_counter(), time.process_time()) if number == 20 else (begin_s, 0.0)
-    if number == 20:
-        ended.cpu_s = cpu_s
-    if number == steps - 1:
-        print("took", time.perf_counter() - begin_s, time.process_time() - ended.cpu_s, flush=True)
+"""
+#: Observes every other turn of steps and prints the seconds of each; looks wait for theirs.
+TURNS = """
+def take_turns(each):
+    hooks, number, begin_s = sys.modules["suite_hooks"], 0, 0.0
+    step, observed = hooks.OBSERVER.step, threading.Event()
+    hooks.time = type("", (), {**vars(time), "sleep": lambda s: (observed.wait(), time.sleep(s)) and None})
+    def ended(number):
+        nonlocal begin_s
+        if number % each == 0:
+            now_s = time.perf_counter()
+            if number > WARM_UP * each:
+                print(int(observed.is_set()), now_s - begin_s, flush=True)
+            turn = number // each
+            if (turn + turn // 2) % 2:  # which begins is another one in each pair
+                observed.set()
+                hooks.OBSERVER.step = step
+                hooks.OBSERVER._start_window()
+            else:
+                observed.clear()
+                hooks.OBSERVER.step = lambda *_: None
+            begin_s = time.perf_counter()
+    return ended
+ended = take_turns(EACH)
 """
 STEPS = """
 for number, each in enumerate(watch(loader())):
@@ -132,8 +151,8 @@ PLANTS = {
     "one thread": ("one_thread", "nothing", "OMP_NUM_THREADS"),
 }
 AMOUNTS = (0.3, 1.0)
-#: What a run takes.
-NAMES = ("time", "CPU time")
+#: Steps of a turn, and turns that warm up.
+TURN_STEPS, WARM_UP = 150, 4
 
 
 @dataclass(frozen=True)
@@ -199,7 +218,7 @@ def plants(number: int) -> int:
     """Loops with a planted cause each."""
     missed = made = 0
     for share, (name, (in_step, in_loader, words)), framework in [*_plants()][:number]:
-        said = [*measure(Loop(framework, in_step, in_loader, share), "--launches", "2")]
+        said = [*measure(Loop(framework, in_step, in_loader, share))]
         is_first = bool(said and re.search(words, said[0]))
         made, missed = made + 1, missed + (not is_first)
         print(f"{framework}, {name} of {share:g} step, load {os.getloadavg()[0]:.1f}: {is_first}: {said}", flush=True)
@@ -208,38 +227,32 @@ def plants(number: int) -> int:
 
 
 def cost(number: int) -> int:
-    """The overhead of observing, in pairs of runs, of which every other begins with the observed one."""
-    pairs: dict[str, list[list[float]]] = {framework: [] for framework in FRAMEWORKS}
-    for at, framework in product(range(number), FRAMEWORKS):
-        taken = {observed: run(framework, observed) for observed in ([False, True] if at % 2 else [True, False])}
-        pairs[framework].append([there / here for here, there in zip(taken[False], taken[True], strict=True)])
-        words = [
-            f"{name} {_percent(each)}" for name, each in zip(NAMES, zip(*pairs[framework], strict=True), strict=True)
-        ]
-        print(f"{framework}, n = {at + 1}, load {os.getloadavg()[0]:.1f}: {'; '.join(words)}", flush=True)
+    """What observing costs: pairs of turns of one process, of which every other begins with the observed one."""
+    for framework in FRAMEWORKS:
+        found = interval([there / here for here, there in turns(framework, number)])
+        assert found
+        low, value, high = (f"{100 * (each - 1):+.2f} %" for each in (found.low, found.value, found.high))
+        print(f"{framework}, n = {number}, load {os.getloadavg()[0]:.1f}: {value} ({low} to {high})", flush=True)
     return 0
 
 
-def _percent(ratios: Sequence[float]) -> str:
-    found = interval(ratios)
-    return " to ".join(f"{100 * (each - 1):+.2f} %" for each in (found.low, found.high)) if found else "one pair"
-
-
-def run(framework: str, observed: bool, steps: int = 600) -> tuple[float, float]:
-    """The seconds and CPU seconds that a loop takes for its steps."""
-    loop = Loop(framework)
+def turns(framework: str, number: int) -> list[tuple[float, float]]:
+    """The seconds of pairs of turns of a loop, not observed and observed."""
+    loop, steps = Loop(framework), TURN_STEPS * (2 * number + WARM_UP + 1)
     with tempfile.TemporaryDirectory() as place, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
         listening.bind(f"{place}/w")
         listening.listen()
         threading.Thread(target=_drain, args=(listening,), daemon=True).start()
-        environment = loop.environment()
-        if observed:
-            environment |= {"PYTHONPATH": f"{OBSERVER}:{ROOT}", watch.SOCKET: f"{place}/w", watch.WINDOW: "0.5"}
-        line = [sys.executable, str(loop.write(Path(place))), "0", str(steps)]
-        printed = subprocess.run(line, env=environment, capture_output=True, text=True, check=True).stdout
+        environment = loop.environment() | {"PYTHONPATH": f"{OBSERVER}:{ROOT}", watch.SOCKET: f"{place}/w"}
+        script = loop.write(Path(place))
+        own = TURNS.replace("EACH", str(TURN_STEPS)).replace("WARM_UP", str(WARM_UP))
+        script.write_text(script.read_text(encoding="utf-8").replace("def loader(", f"{own}\ndef loader("), "utf-8")
+        line = [sys.executable, str(script), "0", str(-(-steps // 200) * 200)]
+        printed = subprocess.run(line, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
         listening.shutdown(socket.SHUT_RDWR)
-    _, seconds, cpu_s = printed.split()
-    return float(seconds), float(cpu_s)
+    taken = [(int(observed), float(s)) for observed, s in (each.split() for each in printed)]
+    pairs = [dict(pair) for pair in zip(taken[::2], taken[1::2], strict=False)]
+    return [(pair[0], pair[1]) for pair in pairs][:number]
 
 
 def _drain(listening: socket.socket) -> None:

@@ -20,6 +20,7 @@ from suite.analysis.statistics.accuracy import AccuracyComparison, training_hist
 from suite.analysis.statistics.changes import Step
 from suite.analysis.statistics.fastest import FastestBySetting
 from suite.analysis.statistics.inference import Estimate
+from suite.analysis.statistics.sequential import is_sequential
 from suite.catalog.settings import OF_A_FRAMEWORK
 from suite.plan.cell import Cell
 from suite.record.record import Record
@@ -177,7 +178,7 @@ def _flags(group: Group, partial: bool) -> tuple[str, ...]:
     flags = [*(each for row in group.rows for each in row.flags_of_launches)]
     flags += [flags_of(launch.record) for row in group.rows for launch in row.control]
     counts = Counter(flag for each in flags for flag in each)
-    uneven = not partial and len({len(row.launches) for row in group.rows}) > 1
+    uneven = not partial and not is_sequential(group.rows) and len({len(row.launches) for row in group.rows}) > 1
     words = [f"{name} {count}/{len(records)}" for name, count in sorted(counts.items())]
     return (*([f"failed {failed}/{len(records)}"] if failed else []), *(["partial"] if uneven else []), *words)
 

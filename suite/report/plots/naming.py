@@ -129,7 +129,7 @@ def _value(row: Row, name: str) -> str:
     text = plain(middle(SETTINGS[name](row)), 70)
     if name == "devices":
         return count(row.cell.devices, "device")
-    return strategy(text) if name == "strategy" else fill(VALUES[name], text)
+    return strategy(text) if name == "strategy" else fill(VALUES[name], text) if text else ""
 
 
 def supported(group: Group) -> list[Row]:

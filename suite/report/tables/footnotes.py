@@ -78,7 +78,8 @@ def known(group: Group) -> list[str]:
 
 def tunings(group: Group) -> list[str]:
     """Says with what launches started whose tuning is none of those that can be chosen; empty without any."""
-    records = [record for row in group.rows for record in row.ok if tuning(record) == OTHER]
+    rows = [row for row in group.rows if not row.cell.is_of_script]  # whose variables are its own affair
+    records = [record for row in rows for record in row.ok if tuning(record) == OTHER]
     started = ([*map("=".join, _allocator(record.environment["variables"]))] for record in records)
     kinds = dict.fromkeys(clean(" ".join(words) or "no variable of the allocator", 200) for words in started)
     return [f"Tuning {OTHER}: these launches started with {words}, as none of today's tunings does." for words in kinds]

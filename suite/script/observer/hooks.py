@@ -16,14 +16,15 @@ from itertools import count
 from types import FrameType
 from typing import Any
 
+from suite.script.observer.profilers import Profiler
 from suite.watch import NORM_STEPS, OBSERVER, VERSIONS, WATCH, _device, _jax, count_samples, serve
 
 #: The mean between two looks at where a script is, and how long it must be idle to count as idle, in seconds.
 LOOK_S, PROBE_S = 0.02, 0.001
 GOLDEN = 0.618  # spreads the times of looks evenly, so that they do not fall into step with what a script repeats
 #: After so long a look takes the interpreter: with Python's usual 5 ms it would come when a framework gives it up, and
-#: never in a short piece of Python. One that comes as late had to wait for the thread that trains.
-HELD_S = 0.0005
+#: never in a short piece of Python. One that is later than that and a timer's slack waited for the thread that trains.
+SWITCH_S, HELD_S = 0.0002, 0.00025
 OURS = (__file__, serve.__code__.co_filename)
 #: Where other threads of Python are that hold no interpreter.
 WAITING = ("/threading.py", "/thread.py", "/queue.py", "/selectors.py", "/connection.py")
@@ -52,7 +53,7 @@ class Sampler:
         return {**times, "lines": dict(Counter(dict(lines)).most_common(5))}  # a copy: the thread goes on
 
     def _look(self) -> None:
-        usual_s = sys.getswitchinterval()
+        usual_s = set_s = sys.getswitchinterval()
         os.register_at_fork(after_in_child=lambda: sys.setswitchinterval(usual_s))
         core = _open(f"/proc/self/task/{threading.get_native_id()}/schedstat")
         last_s, core_s = time.perf_counter(), _waited_for_core_s(core)
@@ -64,8 +65,10 @@ class Sampler:
             frames = sys._current_frames()
             if not (frame := frames.pop(self._thread, None)):
                 break
-            is_alone = _is_alone(frames)
-            sys.setswitchinterval(HELD_S if is_alone else usual_s)  # where no other thread takes turns with it
+            is_alone, now_set_s = _is_alone(frames), sys.getswitchinterval()
+            usual_s = usual_s if now_set_s == set_s else now_set_s  # which the script has set itself meanwhile
+            sys.setswitchinterval(SWITCH_S if is_alone else usual_s)  # where no other thread takes turns with it
+            set_s = sys.getswitchinterval()
             self._count(frame, now_s - last_s, is_late and is_alone)
             del frame, frames  # which hold a reader's tensors
             last_s = now_s
@@ -133,8 +136,8 @@ def _waits(wait: int, is_queued: bool) -> bool:
     place = _read(wait)
     if place in ("", "0"):
         return False
-    if not (is_queued or place.startswith("futex")):  # it sleeps, or waits for a file, a socket, or a child
-        return True
+    if not place.startswith("futex"):  # it sleeps, or waits for a file, a socket, or a child
+        return not (is_queued and _runs())
     begin_s = time.process_time()
     time.sleep(PROBE_S)
     return time.process_time() - begin_s < PROBE_S / 4 and not _runs()
@@ -175,34 +178,6 @@ def _read(file: int) -> str:
     return ""
 
 
-class TorchProfiler:
-    """PyTorch's profiler, which sees the steps between two turns."""
-
-    def __init__(self) -> None:
-        self._running: Any = None
-        self._steps: Any = None
-
-    def turn(self, path: str) -> str:
-        """Begin, or end and write the trace; how that went."""
-        try:
-            return self._end(path) if self._running else self._begin()
-        except Exception as error:  # of a script that profiles itself, for one: training goes on
-            return f"{error!r:.200}"
-
-    def _begin(self) -> str:
-        profiler = sys.modules["torch"].profiler
-        self._running, self._steps = profiler.profile(record_shapes=True), profiler.record_function("suite: steps")
-        self._running.start()
-        self._steps.__enter__()
-        return "begun"
-
-    def _end(self, path: str) -> str:
-        self._steps.__exit__(None, None, None)
-        self._running.stop()
-        self._running.export_chrome_trace(path)
-        return "written"
-
-
 def _on_torch_optimizer(module: Any) -> None:
     first: list[int] = []
     steps = count(1)
@@ -219,7 +194,6 @@ def _on_torch_optimizer(module: Any) -> None:
         return math.sqrt(sum(each.detach().double().norm().item() ** 2 for each in weights))
 
     module.register_optimizer_step_post_hook(after_step)
-    OBSERVER.profiler = TorchProfiler()
 
 
 def _on_torch_autograd(module: Any) -> None:
@@ -297,4 +271,4 @@ HOOKS: dict[str, Callable[[Any], None]] = {
 }
 
 
-OBSERVER.sampler = Sampler()
+OBSERVER.sampler, OBSERVER.profiler = Sampler(), Profiler()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,14 +11,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from suite.worker.profilers import rules, xla
+from suite.worker.profilers import xla
+from suite.worker.profilers.jax_events import events_of
 from suite.worker.profilers.profiling import Recording, chrome_trace
-from suite.worker.profilers.timeline import OTHER, Event, nvtx_range
+from suite.worker.profilers.timeline import nvtx_range
 
 Loop = Callable[[int], None]
-
-#: How the profiler names the end of an instruction, and by how much it is later than the event's own, if it is.
-ENDED, LONGER_NS = "end: ", 20_000
 
 
 @contextmanager
@@ -45,44 +42,6 @@ def record(
     events = events_of(_read(path), xla.program(training.jitted.as_text()))
     extra = {"memory.prof": jax.profiler.device_memory_profile()} if memory else {}
     return Recording(events, chrome_trace(events, "JAX"), _count(training), extra=extra)
-
-
-def events_of(rows: Any, whole: xla.Program) -> list[Event]:
-    """The events of a profile of JAX, each with its category by the program that ran."""
-    ends: list[tuple[str, int]] = []  # instructions that run on after the call that started them
-
-    def other(row: xla.Row) -> Event | None:
-        plane, line, name, start, end, stats = row
-        if (ended := name.removeprefix(ENDED)) != name and ended in whole.instructions:
-            ends.append((xla.title(whole.instructions[ended]), end))
-        elif xla.is_gpu(plane):
-            category, holds = rules.category_of("kernel", name), rules.kernel_contents(name)
-            return Event(name, start, end, line, category, "cuda", holds)
-        elif "hlo_op" in stats:
-            return Event(name, start, end, line, OTHER)
-        return None
-
-    events = xla.events_of(rows, whole, other)
-    return [*events, *rest_of_events(events, ends)]
-
-
-def rest_of_events(events: list[Event], ends: list[tuple[str, int]]) -> list[Event]:
-    """The rest of instructions that only began in their event, up to where XLA says that they ended.
-
-    On a CPU a convolution hands its work to threads that the profiler does not see, and returns.
-    """
-    rest: list[Event] = []
-    begun: dict[str, list[Event]] = defaultdict(list)
-    threaded = {event.name for event in events if event.category.startswith("convolution")}
-    for event in sorted((event for event in events if event.name in threaded), key=lambda event: event.start):
-        begun[event.name].append(event)
-    for name, end in sorted((each for each in ends if each[0] in threaded), key=lambda each: each[1]):
-        before = [event for event in begun[name] if event.start < end]
-        begun[name] = [event for event in begun[name] if event.start >= end]
-        last = max(before, key=lambda event: event.end, default=None)
-        if last and end - last.end > LONGER_NS:
-            rest.append(last._replace(start=last.end, end=end, thread=f"threads of {name}", continues=True))
-    return rest
 
 
 def code(training: Any, batch: Any) -> dict[str, bytes]:
