@@ -174,7 +174,7 @@ class Observer:
             hello=self._pid, rank=_number("RANK", 0), world=_number("WORLD_SIZE", 1),
             source=self.source, backend=_backend(), packages=_versions(), python=platform.python_version(),
             device=_device(), at=time.perf_counter(), loader=self.workers is not None, workers=self.workers,
-            threads=_threads(), profiles=bool(self.profiler),
+            profiles=bool(self.profiler),
         )  # fmt: skip
         self.sampler = self.sampler and self.sampler.start()
         self._start_window()
@@ -212,7 +212,7 @@ class Observer:
         profile = self.profiler.turn(f"{os.environ[SOCKET]}.json") if self.mode == PROFILE else None
         self._say(
             window=window, phase=self.mode, pauses=pauses, rss=_memory("VmHWM"), held=_memory("RssAnon"),
-            device=_device(), backward=self.backward_s, dropped=self.dropped,
+            device=_device(), threads=_threads(), backward=self.backward_s, dropped=self.dropped,
             profile=profile, **(self.sampler.take() if self.sampler else {}),
         )  # fmt: skip
         self.mode = self.mode if profile in (None, "begun") else TRAIN

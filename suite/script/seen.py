@@ -83,7 +83,7 @@ def read_hello(message: Mapping[str, Any]) -> dict[str, Any]:
         "python": clean(message.get("python", ""), 40), "at": float(message["at"]), "loader": bool(message["loader"]),
         "backend": clean(message.get("backend", ""), 40),
         "profiles": message.get("profiles") is True,
-        "threads": int(message.get("threads") or 0), "workers": int(-1 if (n := message.get("workers")) is None else n),
+        "workers": int(-1 if (n := message.get("workers")) is None else n),
     }  # fmt: skip
 
 
@@ -173,10 +173,10 @@ class Seen:
             steps, begin_s, end_s, samples = int(window[0]), *map(float, window[1:3]), int(window[3])
             pauses, paused_s = message.get("pauses", self.pauses)
             self.dropped = max(self.dropped, int(message.get("dropped", 0)))
-            rss, device = int(message.get("rss", 0)), _device(message)
+            rss, threads = int(message.get("rss", 0)), int(message.get("threads", 0))
             if steps < 1 or samples < 0 or not 0 <= begin_s - self.spawned_s < end_s - self.spawned_s < LONGEST_S:
                 raise ValueError("no window")
-            self.rss, self.hello["device"] = max(self.rss, rss), device
+            self.rss, self.hello = max(self.rss, rss), self.hello | {"device": _device(message), "threads": threads}
             if (phase := message.get("phase")) == self.phase == watch.PROFILE:
                 self.profiled.append((steps, begin_s - self.spawned_s, end_s - self.spawned_s))
                 self.no_profile = clean(message["profile"], 200) if message["profile"] not in WENT else ""

@@ -77,6 +77,13 @@ def test_a_window_whose_batch_was_counted_before_it_makes_the_batch_no_smaller()
     assert of.batch == 64
 
 
+def test_threads_are_those_of_the_last_window() -> None:
+    of = Seen(Plan(0.1, 3, 2.0), 0.0, lambda _: None)
+    for threads in (2, 1):
+        of.take({"window": [1, 1.0, 2.0, 0], "phase": "train", "threads": threads}, lambda _: None)
+    assert of._watched()["threads"] == 1
+
+
 def test_a_wait_of_the_observer_for_the_steps_is_no_line_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "jax", raising=False)  # of another test; in JAX no line that calls is named
     looked: list[str] = []

@@ -34,7 +34,7 @@ ADVICE = {
     "pinned memory)",
     "compute-bound": "loading costs next to nothing; the steps are the limit: --try all, then compiling, a narrower "
     "precision, a larger batch",
-    "undecided": "not decided: more launches tell (--launches 8)",
+    "undecided": "more launches tell (--launches 8)",
 }
 NO_WORKERS = "its DataLoader has no workers: num_workers=0"
 
