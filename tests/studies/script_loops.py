@@ -151,8 +151,8 @@ PLANTS = {
     "one thread": ("one_thread", "nothing", "OMP_NUM_THREADS"),
 }
 AMOUNTS = (0.3, 1.0)
-#: Steps of a turn, and turns that warm up.
-TURN_STEPS, WARM_UP = 150, 4
+#: Steps of a turn, which is about a window, and turns that warm up.
+TURN_STEPS, WINDOW_S, WARM_UP = 60, 0.4, 10
 
 
 @dataclass(frozen=True)
@@ -244,6 +244,7 @@ def turns(framework: str, number: int) -> list[tuple[float, float]]:
         listening.listen()
         threading.Thread(target=_drain, args=(listening,), daemon=True).start()
         environment = loop.environment() | {"PYTHONPATH": f"{OBSERVER}:{ROOT}", watch.SOCKET: f"{place}/w"}
+        environment |= {watch.WINDOW: str(WINDOW_S)}
         script = loop.write(Path(place))
         own = TURNS.replace("EACH", str(TURN_STEPS)).replace("WARM_UP", str(WARM_UP))
         script.write_text(script.read_text(encoding="utf-8").replace("def loader(", f"{own}\ndef loader("), "utf-8")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from suite.analysis.bottlenecks.watched import advise, find_causes
+from suite.analysis.bottlenecks.watched import advise, find_causes, most_of_loading
 from suite.analysis.rows.groups import Group, Row
 from suite.analysis.rows.metrics import first_gpu, number
 from suite.analysis.statistics import inference as statistics
@@ -100,6 +100,8 @@ def bottleneck(row: Row, group: Group) -> Bottleneck:
     compute = phase_ratios(row, "compute", "train")
     if not compute or not phase_ratios(row, "input", "train"):
         return Bottleneck()
+    if row.cell.is_of_script:
+        compute = [max(each, 1 - most_of_loading(row)) for each in compute]
     share = statistics.interval(compute)
     if share is None:
         single = max(0.0, 1 - compute[0])

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from suite.analysis.rows.groups import Row
 from suite.analysis.statistics.inference import Estimate
+from suite.analysis.statistics.scaling import phase_ratios
 from suite.catalog.metrics import number, within
 from suite.catalog.phases import TRAIN
 from suite.plan.schema import SchemaError, decode
@@ -23,6 +24,8 @@ SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.10, 1.3, 2**20
 #: A share of loading whose interval lies above this holds the steps back, be the loader too slow or not ahead of them.
 LOADING_LEAST = 0.05
 LOADING = "loading holds it back ({}); whether the loader alone is as fast as the steps is not decided: try workers"
+#: Looks may see so many times less of it than there is.
+LOOKS = 2.0
 #: A cause that ends a training at last comes before all that only slow it.
 FIRST = 1.0
 
@@ -75,6 +78,18 @@ def find_loading(row: Row, loading: Estimate | None) -> float:
     return _share([each.loads for each in _seen(row)])
 
 
+def most_of_loading(row: Row) -> float:
+    """The share of a step that loading can cost at most: by what its loader takes alone, on all cores, and by looks.
+
+    Steps that were slower than those without loading by more were so for another reason, as beside other programs. It
+    is 1 where nobody looked.
+    """
+    seen, alone, cores = _seen(row), phase_ratios(row, "input", "train"), _cores(row)
+    if not (seen and alone and cores) or row.ok[0].settings.get("device") != "cpu":
+        return 1.0
+    return min(1.0, max(cores * max(alone), LOOKS * max(each.loads for each in seen)))
+
+
 def advise(row: Row, kind: str, loading: Estimate | None) -> list[str]:
     """What to try against a limit of this kind, with this share of loading."""
     share, advice = find_loading(row, loading), ADVICE.get(kind, "")
@@ -90,6 +105,10 @@ def find_causes(row: Row) -> list[tuple[float, str]]:
     if not seen:
         return []
     return sorted((*_on_one_processor(row, seen), *_of_ranks(row, seen), *_growing(seen)), reverse=True)
+
+
+def _cores(row: Row) -> float:
+    return number(within(row.ok[0].metrics, "host", "cores")) or 0.0
 
 
 def _seen(row: Row) -> list[Watched]:
@@ -111,8 +130,7 @@ def _on_one_processor(row: Row, seen: Sequence[Watched]) -> Iterator[tuple[float
         most = sum((Counter(each.lines) for each in seen), Counter[str]()).most_common(1)
         yield lines, f"your own code takes {lines:.0%} of a step, most of it at {clean(most[0][0], 80)}"
     per_core = max(1.0, number(within(row.ok[0].environment, "machine", "threads_per_core")) or 1.0)
-    cores = (number(within(row.ok[0].metrics, "host", "cores")) or 0.0) // per_core
-    threads = seen[0].threads * (ranks or 1)
+    cores, threads = _cores(row) // per_core, seen[0].threads * (ranks or 1)
     if on_cpu and 0 < threads <= cores / 2:
         words = f"PyTorch computes on {threads} of {cores:g} cores: OMP_NUM_THREADS={int(cores // (ranks or 1)) or 1}"
         yield 1 - threads / cores, f"{words}, no set_num_threads()"

@@ -20,7 +20,7 @@ from suite.script.observer.profilers import Profiler
 from suite.watch import NORM_STEPS, OBSERVER, VERSIONS, WATCH, _device, _jax, count_samples, serve
 
 #: The mean between two looks at where a script is, and how long it must be idle to count as idle, in seconds.
-LOOK_S, PROBE_S = 0.02, 0.001
+LOOK_S, PROBE_S = 0.06, 0.001
 GOLDEN = 0.618  # spreads the times of looks evenly, so that they do not fall into step with what a script repeats
 #: After so long a look takes the interpreter: with Python's usual 5 ms it would come when a framework gives it up, and
 #: never in a short piece of Python. One that is later than that and a timer's slack waited for the thread that trains.
@@ -38,6 +38,7 @@ class Sampler:
         self.lines: Any = Counter()
         self._thread = self._native = 0
         self._wait = -1  # the kernel's file of what the thread waits for
+        self._device = "cpu"  # asked once a window, as each look takes a core from the steps
 
     def start(self) -> Sampler:
         """Begin to look at the thread that calls this."""
@@ -48,6 +49,7 @@ class Sampler:
 
     def take(self) -> dict[str, Any]:
         """The seconds since the last call, and the lines with the most."""
+        self._device = _device()
         times, lines = self.times, self.lines
         self.times, self.lines = Counter(), Counter()
         return {**times, "lines": dict(Counter(dict(lines)).most_common(5))}  # a copy: the thread goes on
@@ -77,14 +79,14 @@ class Sampler:
     def _count(self, frame: FrameType, seconds: float, is_held: bool) -> None:
         """Add the seconds since the last look to where the thread is: held up, it was there all the time."""
         self.times["looked"] += seconds
-        device, line = _device(), own_line(frame)
-        is_queued = device != "cpu" or bool(_jax())
+        line, on_cpu = own_line(frame), self._device == "cpu"
+        is_queued = not on_cpu or bool(_jax())
         if is_loading(frame):
-            if device == "cpu" and not (is_queued and _runs(self._native)):  # else what is queued goes on meanwhile
+            if on_cpu and not (is_queued and _runs(self._native)):  # else what is queued goes on meanwhile
                 self.times["loads"] += seconds
         elif line and (is_held or not _may_compute(frame)):
             self.lines[line] += seconds
-        elif device == "cpu" and _waits(self._wait, is_queued):
+        elif on_cpu and _waits(self._wait, is_queued):
             where, name = (self.lines, line) if line else (self.times, "idle")
             where[name] += seconds
 
