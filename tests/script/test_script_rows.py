@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from suite.analysis.bottlenecks.bottleneck import bottleneck
+from suite.analysis.bottlenecks.watched import find_loading
 from suite.analysis.identity.self_checks import find_norms_apart
 from suite.analysis.identity.verdicts import UNPROVED, verdicts
 from suite.analysis.options import threshold
@@ -20,7 +22,7 @@ from suite.compare.comparing import group_launches
 from suite.compare.options import parse
 from suite.plan.settings.tunings import KEPT_MEMORY
 from suite.record.parts.profile import Profile, Share
-from suite.record.record import Record
+from suite.record.record import Phase, Record, Window
 from suite.report.plots import find_charts
 from suite.report.screen.short import screen
 from suite.report.tables import timed
@@ -221,3 +223,21 @@ def test_switches_are_tested_together_unless_they_exclude_each_other_or_time_is_
 
 def test_a_threshold_needs_no_word() -> None:
     assert threshold("5%") == threshold("slower=5%") == 0.05
+
+
+@pytest.mark.parametrize(
+    ("alone_s", "loads", "kind"),
+    [(1e-5, 0.0, "compute-bound"), (5e-3, 0.0, "poor overlap"), (1e-5, 0.2, "poor overlap")],
+)
+def test_loading_costs_no_more_than_its_loader_can_take(alone_s: float, loads: float, kind: str) -> None:
+    """Steps without loading were 20 % faster, as beside other programs; or looks see a loader that waits for a disk."""
+    times = {"compute": 0.008, "input": alone_s}
+    phases = {name: Phase((Window(10, 10 * step_s),)) for name, step_s in times.items()}
+    held = [
+        replace(each, record=replace(each.record, phases=each.record.phases | phases, metrics={"host": {"cores": 2}}))
+        for each in launches({"": 0.010}, watched={"loads": loads})
+    ]
+    (of,) = group(held, by="variant")
+    found = bottleneck(of.rows[0], of)
+    assert found.kind == kind
+    assert (find_loading(of.rows[0], found.loading) > 0) == (kind == "poor overlap")
