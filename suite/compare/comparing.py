@@ -255,7 +255,7 @@ def _say_where_it_varies(by: str, launches: Sequence[Launch], storage: Path) -> 
     if by == "framework":
         also = listing([f"{name} ({', '.join(values)})" for name, values in here.items() if name in AXES])
         return [f"Also varied: {also}; --by NAME compares the values of one"] if also else []
-    if by not in SETTINGS or by in here:
+    if by not in SETTINGS or by in here or SETTINGS[by].is_of_script:
         return []
     found = {run_name(path): values for path in find_saved(storage) if (values := varied(cells_of(path)).get(by))}
     runs = listing([f"{name} ({', '.join(values)})" for name, values in found.items()])

@@ -191,8 +191,7 @@ class Session:
         if not run.records:
             return status if problem else 1, None
         path = save_run(run, self.options.storage, workload_of(self.options.command))
-        along = ["--by", "variant"] if len(self.variants) > 1 else []
-        compared = compare([str(path), *along, *(["--verbose"] if self.options.verbose else [])])
+        compared = compare([str(path), "--by", "variant", *(["--verbose"] if self.options.verbose else [])])
         sys.stdout.writelines(f"{line}\n" for line in answers(path, {each.name: each for each in self.variants}))
         sys.stdout.flush()
         failed = int(not any(record.outcome.ok for record in run.records))
