@@ -172,9 +172,9 @@ class Observer:
         _fence()
         self._say(
             hello=self._pid, rank=_number("RANK", 0), world=_number("WORLD_SIZE", 1),
-            source=self.source, backend=_backend(), packages=_versions(), python=platform.python_version(),
-            device=_device(), at=time.perf_counter(), loader=self.workers is not None, workers=self.workers,
-            profiles=bool(self.profiler),
+            source=self.source, backend=_backend(self.source), packages=_versions(),
+            python=platform.python_version(), device=_device(), at=time.perf_counter(),
+            loader=self.workers is not None, workers=self.workers, profiles=bool(self.profiler),
         )  # fmt: skip
         self.sampler = self.sampler and self.sampler.start()
         self._start_window()
@@ -264,9 +264,9 @@ def _versions() -> dict[str, str]:
     return {name: str(module.__version__) for name, module in modules.items() if hasattr(module, "__version__")}
 
 
-def _backend() -> str:
-    """The framework under Keras, which may import others beside it; empty without Keras."""
-    keras = sys.modules.get("keras")
+def _backend(source: str) -> str:
+    """The framework under Keras, which may import others beside it; empty without Keras, as where PyTorch trains."""
+    keras = sys.modules.get("keras") if source != "optimizer" else None
     return str(keras.config.backend()) if keras and hasattr(keras, "config") else ""
 
 

@@ -115,6 +115,14 @@ def test_a_pause_is_counted_and_part_of_no_window(told: tuple[Observer, list[flo
     assert windows[-1]["pauses"] == [1, 30.0]
 
 
+def test_keras_that_only_tensorboard_imports_is_no_backend(
+    told: tuple[Observer, list[float], socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "keras", SimpleNamespace(config=SimpleNamespace(backend=lambda: "tensorflow")))
+    run(told[0], told[1], 1, 0.125)
+    assert messages(told[2])[0]["backend"] == ""
+
+
 def test_steps_of_another_source_are_not_counted_twice(told: tuple[Observer, list[float], socket.socket]) -> None:
     observer, _, _ = told
     observer.step("keras")
