@@ -265,9 +265,9 @@ def _versions() -> dict[str, str]:
 
 
 def _backend(source: str) -> str:
-    """The framework under Keras, which may import others beside it; empty without Keras, as where PyTorch trains."""
-    keras = sys.modules.get("keras") if source != "optimizer" else None
-    return str(keras.config.backend()) if keras and hasattr(keras, "config") else ""
+    """What trains where others are imported beside it: JAX if it computes, else the framework under Keras."""
+    config = getattr(sys.modules.get("keras"), "config", None)
+    return "torch" if source == "optimizer" else "jax" if _jax() else str(config.backend()) if config else ""
 
 
 def _threads() -> int:

@@ -7,8 +7,8 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from statistics import median
+from itertools import combinations
+from statistics import mean, median
 from typing import Any
 
 from suite import watch
@@ -24,8 +24,8 @@ from suite.worker.launch.measure import HALVES_LEAST, agree
 
 #: A window begins a new burst if it does not follow the one before within so many seconds.
 GAP_S = 0.1
-#: Windows in each of which memory grows before that is told.
-GROWS_LEAST = 3
+#: Windows of which memory is held against each other, and the share of pairs in which it grows before that is told.
+GROWS_LEAST, RISES = 3, 0.8
 #: More than a launch can take, in seconds, and than train at once.
 LONGEST_S, MOST_RANKS = 1e7, 1 << 20
 
@@ -124,10 +124,11 @@ class Watched:
         return {"waits": self.times["idle"] / looked_s, "loads": self.times["loads"] / looked_s, "lines": lines}
 
     def growth(self) -> float:
-        """Bytes per second by which memory grew, from window to window of all; 0 where it did not grow in one."""
-        if len(self.held) < GROWS_LEAST or any(after <= before for before, after in pairwise(self.held)):
-            return 0.0
-        return (self.held[-1] - self.held[0]) / (self.ends_s[-1] - self.ends_s[0])
+        """Bytes per second by which memory grew (Theil and Sen); 0 where it grew in too few pairs of windows."""
+        pairs = combinations(zip(self.held, self.ends_s, strict=True), 2)
+        slopes = [(after[0] - before[0]) / s for before, after in pairs if (s := after[1] - before[1]) > 0]
+        rises = len(self.held) >= GROWS_LEAST and sum(each > 0 for each in slopes) >= RISES * len(slopes)
+        return median(slopes) if rises else 0.0
 
 
 @dataclass
@@ -153,7 +154,8 @@ class Seen:
     profiled: list[tuple[int, float, float]] = field(default_factory=list)  # windows: without and with the profiler
     profile: Profile | None = None
     no_profile: str = ""  # why there is none
-    ranks: dict[int, list[float]] = field(default_factory=dict)  # of each, seconds of a step beside the backward pass
+    #: Of each, by window, the seconds of a step beside its backward pass, and those in which it did not wait.
+    ranks: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
 
     def take(self, message: Mapping[str, Any], ask: Callable[[str], None]) -> None:
         """Take one message of the observer in; ``ask`` sends it to the next phase.
@@ -227,16 +229,18 @@ class Seen:
         """Take a window of one of several ranks in. Raises as `take` does."""
         steps, begin_s, end_s, _ = map(float, message["window"])
         if message.get("phase") == TRAIN and 0 <= rank < MOST_RANKS and steps >= 1:
-            own_s = (end_s - begin_s - float(message.get("backward", 0.0))) / steps
-            self.ranks.setdefault(rank, []).append(max(0.0, own_s))
+            window_s, waits = end_s - begin_s, _seconds(message.get("idle", 0.0)) / (message.get("looked") or 1.0)
+            own_s, busy_s = window_s - float(message.get("backward", 0.0)), window_s * (1 - waits)
+            self.ranks.setdefault(rank, []).append((max(0.0, own_s) / steps, max(0.0, busy_s) / steps))
 
     def _watched(self) -> dict[str, Any]:
         """What tells causes."""
-        own = {rank: median(times) for rank, times in sorted(self.ranks.items())}
+        times = [[mean(each) for each in zip(*self.ranks[rank], strict=True)] for rank in sorted(self.ranks)]
+        own, busy = zip(*times, strict=True) if len(times) > 1 else ((), ())
         return {
             **{name: self.hello[name] for name in ("threads", "workers") if name in self.hello},
             **self.watched.shares(), "grows_bytes_per_s": self.watched.growth(),
-            "ranks_own_s": [own[rank] for rank in own] if len(own) > 1 else [],
+            "ranks_own_s": own, "ranks_busy_s": busy,
         }  # fmt: skip
 
     def take_whole_run(self, took_s: float) -> None:

@@ -14,7 +14,7 @@ from suite.analysis.bottlenecks.watched import advise, find_causes, find_loading
 from suite.analysis.statistics.inference import Estimate
 from suite.plan.measuring import Plan
 from suite.script.observer import hooks
-from suite.script.seen import Seen
+from suite.script.seen import Seen, Watched
 from suite.watch import count_samples
 
 
@@ -36,7 +36,8 @@ def seen(threads_per_core: int = 1, **found: Any) -> Any:
         ({}, ""), ({"waits": 0.4}, "40%"), ({"lines": {"a.py:3": 0.3}}, "a.py:3"), ({"threads": 1}, "OMP_NUM_THREADS"),
         ({"threads": 1, "threads_per_core": 2}, ""), ({"lines": {"a.py:3": 7.0}}, ""),
         ({"grows_bytes_per_s": 2.0 * 2**20}, "2 MiB/s"), ({"ranks_own_s": [0.01, 0.05]}, "rank 1"),
-        ({"ranks_own_s": [0.01, 0.015]}, ""), ({"waits": 0.05, "lines": {"a.py:3": 0.05}}, ""),
+        ({"ranks_own_s": [0.01, 0.015]}, ""), ({"ranks_own_s": [0.08, 0.08], "ranks_busy_s": [0.05, 0.09]}, "rank 1"),
+         ({"waits": 0.05, "lines": {"a.py:3": 0.05}}, ""),
     ],
 )  # fmt: skip
 def test_each_cause_is_named_and_nothing_else(found: dict[str, Any], named: str) -> None:
@@ -65,9 +66,27 @@ def test_loading_is_decided_by_looks_where_steps_without_it_do_not_decide(
 
 def test_ranks_are_told_apart_by_their_time_beside_the_backward_pass() -> None:
     of = Seen(Plan(0.1, 3, 2.0), 0.0, lambda _: None)
-    for rank, backward in ((0, 0.9), (1, 0.2)):
-        of.take_rank(rank, {"window": [10, 1.0, 2.0, 0], "phase": "train", "backward": backward})
-    assert of._watched()["ranks_own_s"] == pytest.approx([0.01, 0.08])
+    for rank, backward, idle in ((0, 0.9, 0.2), (1, 0.2, 0.0)):
+        window = {"window": [10, 1.0, 2.0, 0], "phase": "train", "backward": backward}
+        of.take_rank(rank, window | {"idle": idle, "looked": 0.5})
+    assert of._watched()["ranks_own_s"] == pytest.approx((0.01, 0.08))
+    assert of._watched()["ranks_busy_s"] == pytest.approx((0.06, 0.1))
+    assert not Seen(Plan(0.1, 3, 2.0), 0.0, lambda _: None)._watched()["ranks_own_s"]
+
+
+@pytest.mark.parametrize(
+    ("held", "grows"),
+    [
+        ((10, 20, 30, 40), 10.0),
+        ((10, 20, 15, 30, 40, 50), 8.0),
+        ((10, 30, 20, 10), 0.0),
+        ((10, 20), 0.0),
+        ((5, 5, 5), 0),
+    ],
+)
+def test_memory_grows_where_it_does_so_between_most_windows(held: tuple[int, ...], grows: float) -> None:
+    watched = Watched([*held], [*map(float, range(len(held)))])
+    assert watched.growth() == pytest.approx(grows, abs=1.5)
 
 
 def test_a_window_whose_batch_was_counted_before_it_makes_the_batch_no_smaller() -> None:

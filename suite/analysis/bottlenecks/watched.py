@@ -43,17 +43,19 @@ NO_WORKERS = "its DataLoader has no workers: num_workers=0"
 
 
 Share = Annotated[float, Meta(ge=0, le=1)]
+Seconds = Annotated[float, Meta(ge=0, le=1e7)]
 
 
 @dataclass(frozen=True)
 class Watched:
-    """What a launch's ``settings["watched"]`` holds: shares of a step, and seconds of each rank beside its backward."""
+    """What a launch's ``settings["watched"]`` holds: shares of a step, and seconds of one in each rank."""
 
     waits: Share = 0.0
     loads: Share = 0.0  # in its loader, while nothing else went on
     lines: dict[str, Share] = field(default_factory=dict)
     grows_bytes_per_s: float = 0.0
-    ranks_own_s: tuple[Annotated[float, Meta(ge=0, le=1e7)], ...] = ()
+    ranks_own_s: tuple[Seconds, ...] = ()  # beside its backward pass, in which it waits for the others
+    ranks_busy_s: tuple[Seconds, ...] = ()  # in which it does not wait
     threads: int = 0
     workers: int = -1  # of a DataLoader; -1 where none was seen
 
@@ -144,15 +146,18 @@ def _growing(seen: Sequence[Watched]) -> Iterator[tuple[float, str]]:
 
 def _of_ranks(row: Row, seen: Sequence[Watched]) -> Iterator[tuple[float, str]]:
     """Yields the rank that is the slowest in all launches, if it is by a share of a step."""
-    launches, step_s = [each.ranks_own_s for each in seen], median(each.phases[TRAIN].step_s for each in row.ok)
-    slowest = {_slowest(each) for each in launches}
-    if len(slowest) != 1 or (rank := slowest.pop()) is None:
-        return
-    own_s = median(each[rank] for each in launches)
-    others_s = median(time for each in launches for at, time in enumerate(each) if at != rank)
-    if (share := (own_s - others_s) / step_s) > SHARE_LEAST:
-        beside = f"{1e3 * own_s:.3g} ms of a step beside its backward pass, {1e3 * others_s:.3g} in the others"
-        yield min(share, FIRST), f"rank {rank} is slow: {beside}, which wait for it"
+    step_s = median(each.phases[TRAIN].step_s for each in row.ok)
+    kinds = {"beside its backward pass": [each.ranks_own_s for each in seen]}
+    for kind, launches in {**kinds, "in which it does not wait": [each.ranks_busy_s for each in seen]}.items():
+        slowest = {_slowest(each) for each in launches}
+        if len(slowest) != 1 or (rank := slowest.pop()) is None:
+            continue
+        own_s = median(each[rank] for each in launches)
+        others_s = median(time for each in launches for at, time in enumerate(each) if at != rank)
+        if (share := (own_s - others_s) / step_s) > SHARE_LEAST:
+            words = f"{1e3 * own_s:.3g} ms of a step {kind}, {1e3 * others_s:.3g} in the others"
+            yield min(share, FIRST), f"rank {rank} is slow: {words}, which wait for it"
+            return
 
 
 def _slowest(times: Sequence[float]) -> int | None:
