@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 Batch = TypeVar("Batch")
 
 #: Names the socket of the process that measures, and the least seconds of a window.
-SOCKET, WINDOW = "SUITE_WATCH_SOCKET", "SUITE_WATCH_WINDOW"
+SOCKET, WINDOW, WATCH = "SUITE_WATCH_SOCKET", "SUITE_WATCH_WINDOW", "watch"
 #: A step that takes longer than this, and than so many others, is a pause (an evaluation, a checkpoint, a new epoch).
 PAUSE_S, PAUSE_STEPS = 0.5, 10.0
 #: What a window is of: training as it is, with its first batches again and again, the loader alone, or to be profiled.
@@ -32,7 +32,6 @@ TRAIN, COMPUTE, INPUT, PROFILE = "train", "compute", "input", "profile"
 HELD, IDLE = 4, 256
 #: After so many steps the norm of the weights is told; so many seconds has a window to be profiled.
 NORM_STEPS, PROFILED_S = 10, 0.25
-WATCH = "watch"
 #: The distributions whose versions are told, by the module that shows that they are in use.
 VERSIONS = ("torch", "tensorflow", "jax", "keras", "flax", "optax", "lightning", "transformers", "accelerate", "numpy")
 
@@ -145,7 +144,7 @@ class Observer:
         self.profiler: Any = None
         self.dropped = 0  # messages that nobody took
         self._begin_s = self._last_s = 0.0
-        self._mean_s = float("inf")  # of a step
+        self._mean_s, self._is_ahead = float("inf"), False  # of a step; of steps that only queue, a window counts them
         self._pid = 0
         self._pipe: socket.socket | None = None
 
@@ -162,7 +161,8 @@ class Observer:
             self._start_window()
         else:
             self.steps, self._last_s = self.steps + steps, now_s
-            if now_s - self._begin_s >= (PROFILED_S if self.mode == PROFILE else self.window_s):
+            spent_s = self.steps * self._mean_s if self._is_ahead else now_s - self._begin_s
+            if spent_s >= (PROFILED_S if self.mode == PROFILE else self.window_s):
                 self._end_window()
 
     def _begin(self, source: str) -> None:
@@ -205,9 +205,10 @@ class Observer:
         self._begin_s = self._last_s = time.perf_counter()
 
     def _end_window(self) -> None:
+        queued_s = time.perf_counter()
         _fence()
         end_s, pauses = time.perf_counter(), [self.pauses, round(self.paused_s, 3)]
-        self._mean_s = (end_s - self._begin_s) / self.steps
+        self._mean_s, self._is_ahead = (end_s - self._begin_s) / self.steps, end_s - queued_s > queued_s - self._begin_s
         window = [self.steps, self._begin_s, end_s, self.samples]
         profile = self.profiler.turn(f"{os.environ[SOCKET]}.json") if self.mode == PROFILE else None
         self._say(
@@ -226,7 +227,7 @@ class Observer:
         except OSError:
             return
         if asked:
-            self.mode, self._mean_s = asked[-1], float("inf")
+            self.mode, self._mean_s, self._is_ahead = asked[-1], float("inf"), False
 
     def tell_norm(self, norm: Callable[[], float]) -> None:
         """Tell the norm of the weights; the window begins anew, so that this is no part of it."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from suite import watch
 from suite.analysis.bottlenecks.watched import advise, find_causes, find_loading
 from suite.analysis.statistics.inference import Estimate
 from suite.plan.measuring import Plan
@@ -94,6 +95,24 @@ def test_a_window_whose_batch_was_counted_before_it_makes_the_batch_no_smaller()
     for samples in (0, 64, 64):
         of.add(1, 1.0, 2.0, samples, lambda _: None)
     assert of.batch == 64
+
+
+def test_steps_that_only_queue_end_a_window_by_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in JAX, which computes behind the loop: a window by the clock would hold all that is queued."""
+    clock, queued, steps = [0.0], [0], list[int]()
+
+    def fence() -> None:
+        clock[0], queued[0] = clock[0] + 0.2 * queued[0], 0
+
+    monkeypatch.setattr(watch.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(watch, "_fence", fence)
+    observer = watch.Observer()
+    monkeypatch.setattr(observer, "_say", lambda **said: steps.append(said["window"][0]) if "window" in said else None)
+    for _ in range(600):
+        clock[0], queued[0] = clock[0] + 0.001, queued[0] + 1
+        observer.step("watch")
+    assert steps[0] > 400
+    assert set(steps[1:]) == {3}
 
 
 def test_threads_are_those_of_the_last_window() -> None:
