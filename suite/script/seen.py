@@ -123,12 +123,20 @@ class Watched:
         lines = {line: seconds / looked_s for line, seconds in self.lines.most_common(3)}
         return {"waits": self.times["idle"] / looked_s, "loads": self.times["loads"] / looked_s, "lines": lines}
 
-    def growth(self) -> float:
-        """Bytes per second by which memory grew (Theil and Sen); 0 where it grew in too few pairs of windows."""
-        pairs = combinations(zip(self.held, self.ends_s, strict=True), 2)
-        slopes = [(after[0] - before[0]) / s for before, after in pairs if (s := after[1] - before[1]) > 0]
-        rises = len(self.held) >= GROWS_LEAST and sum(each > 0 for each in slopes) >= RISES * len(slopes)
-        return median(slopes) if rises else 0.0
+    def growth(self) -> dict[str, float]:
+        """Bytes per second by which memory grew, and at last; 0 where it did so in too few pairs of windows."""
+        rises, slope = _slope(self.held, self.ends_s)
+        later = len(self.held) // 2
+        at_last = _slope(self.held[later:], self.ends_s[later:])[1]
+        return {"grows_bytes_per_s": slope if rises >= RISES else 0.0, "grows_at_last": at_last}
+
+
+def _slope(held: Sequence[int], ends_s: Sequence[float]) -> tuple[float, float]:
+    """The share of pairs of windows in which memory rises, and by how much a second (Theil and Sen)."""
+    pairs = combinations(zip(held, ends_s, strict=True), 2)
+    slopes = [(after[0] - before[0]) / s for before, after in pairs if (s := after[1] - before[1]) > 0]
+    rises = sum(each > 0 for each in slopes) / len(slopes) if len(held) >= GROWS_LEAST else 0.0
+    return rises, median(slopes or [0.0])
 
 
 @dataclass
@@ -239,7 +247,7 @@ class Seen:
         own, busy = zip(*times, strict=True) if len(times) > 1 else ((), ())
         return {
             **{name: self.hello[name] for name in ("threads", "workers") if name in self.hello},
-            **self.watched.shares(), "grows_bytes_per_s": self.watched.growth(),
+            **self.watched.shares(), **self.watched.growth(),
             "ranks_own_s": own, "ranks_busy_s": busy,
         }  # fmt: skip
 

@@ -36,8 +36,9 @@ def seen(threads_per_core: int = 1, **found: Any) -> Any:
     [
         ({}, ""), ({"waits": 0.4}, "40%"), ({"lines": {"a.py:3": 0.3}}, "a.py:3"), ({"threads": 1}, "OMP_NUM_THREADS"),
         ({"threads": 1, "threads_per_core": 2}, ""), ({"lines": {"a.py:3": 7.0}}, ""),
-        ({"grows_bytes_per_s": 2.0 * 2**20}, "2 MiB/s"), ({"ranks_own_s": [0.01, 0.05]}, "rank 1"),
-        ({"ranks_own_s": [0.01, 0.015]}, ""), ({"ranks_own_s": [0.08, 0.08], "ranks_busy_s": [0.05, 0.09]}, "rank 1"),
+        ({"grows_bytes_per_s": 2.0 * 2**20}, "2 MiB/s"), ({"grows_bytes_per_s": 2.0 * 2**20, "grows_at_last": 9.0}, ""),
+        ({"ranks_own_s": [0.01, 0.05]}, "rank 1"),
+        ({"ranks_own_s": [0.01, 0.015]}, ""), ({"ranks_own_s": [0.08, 0.08], "ranks_busy_s": [0.07, 0.09]}, "rank 1"),
          ({"waits": 0.05, "lines": {"a.py:3": 0.05}}, ""),
     ],
 )  # fmt: skip
@@ -76,18 +77,17 @@ def test_ranks_are_told_apart_by_their_time_beside_the_backward_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "grows"),
+    ("held", "grows", "at_last"),
     [
-        ((10, 20, 30, 40), 10.0),
-        ((10, 20, 15, 30, 40, 50), 8.0),
-        ((10, 30, 20, 10), 0.0),
-        ((10, 20), 0.0),
-        ((5, 5, 5), 0),
+        ((10, 20, 30, 40), 10.0, 10.0), ((10, 20, 15, 30, 40, 50), 8.0, 10.0), ((10, 30, 20, 10), 0.0, -10.0),
+        ((10, 20), 0.0, 0.0), ((5, 5, 5), 0.0, 0.0), ((10, 20, 30, 31, 31, 31), 4.0, 0.0), ((), 0.0, 0.0),
     ],
-)
-def test_memory_grows_where_it_does_so_between_most_windows(held: tuple[int, ...], grows: float) -> None:
-    watched = Watched([*held], [*map(float, range(len(held)))])
-    assert watched.growth() == pytest.approx(grows, abs=1.5)
+)  # fmt: skip
+def test_memory_grows_where_it_does_so_between_most_windows(
+    held: tuple[int, ...], grows: float, at_last: float
+) -> None:
+    found = Watched([*held], [*map(float, range(len(held)))]).growth()
+    assert found == pytest.approx({"grows_bytes_per_s": grows, "grows_at_last": at_last}, abs=1.5)
 
 
 def test_a_window_whose_batch_was_counted_before_it_makes_the_batch_no_smaller() -> None:

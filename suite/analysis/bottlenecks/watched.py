@@ -19,8 +19,10 @@ from suite.plan.schema import SchemaError, decode
 from suite.record.record import Record
 from suite.record.text import clean
 
-#: Shares of a step, times of a rank and bytes per second from which a cause is named.
-SHARE_LEAST, RANK_TIMES, GROWS_LEAST = 0.10, 1.3, 2**20
+#: A share of a step and bytes per second from which a cause is named.
+SHARE_LEAST, GROWS_LEAST = 0.10, 2**20
+#: How a rank's time is told that is longer than the others', and from how many times as long in every launch.
+RANKS = {"own": ("beside its backward pass", 1.3), "busy": ("in which it does not wait", 1.15)}
 #: A share of loading whose interval lies above this holds the steps back, be the loader too slow or not ahead of them.
 LOADING_LEAST = 0.05
 LOADING = "loading holds it back ({}); whether the loader alone is as fast as the steps is not decided: try workers"
@@ -54,6 +56,7 @@ class Watched:
     loads: Share = 0.0  # in its loader, while nothing else went on
     lines: dict[str, Share] = field(default_factory=dict)
     grows_bytes_per_s: float = 0.0
+    grows_at_last: float = float("inf")  # in the second half of the windows; older records do not tell
     ranks_own_s: tuple[Seconds, ...] = ()  # beside its backward pass, in which it waits for the others
     ranks_busy_s: tuple[Seconds, ...] = ()  # in which it does not wait
     threads: int = 0
@@ -139,7 +142,8 @@ def _on_one_processor(row: Row, seen: Sequence[Watched]) -> Iterator[tuple[float
 
 
 def _growing(seen: Sequence[Watched]) -> Iterator[tuple[float, str]]:
-    if (grows := min(each.grows_bytes_per_s for each in seen)) > GROWS_LEAST:
+    grows, at_last = min(each.grows_bytes_per_s for each in seen), median(each.grows_at_last for each in seen)
+    if grows > GROWS_LEAST < at_last:
         words = f"memory grows by {grows / 2**20:.3g} MiB/s or more"
         yield FIRST, f"{words}: something of each step is kept (graphs, lists)"
 
@@ -147,20 +151,20 @@ def _growing(seen: Sequence[Watched]) -> Iterator[tuple[float, str]]:
 def _of_ranks(row: Row, seen: Sequence[Watched]) -> Iterator[tuple[float, str]]:
     """Yields the rank that is the slowest in all launches, if it is by a share of a step."""
     step_s = median(each.phases[TRAIN].step_s for each in row.ok)
-    kinds = {"beside its backward pass": [each.ranks_own_s for each in seen]}
-    for kind, launches in {**kinds, "in which it does not wait": [each.ranks_busy_s for each in seen]}.items():
-        slowest = {_slowest(each) for each in launches}
+    for kind, (words, times) in RANKS.items():
+        launches = [getattr(each, f"ranks_{kind}_s") for each in seen]
+        slowest = {_slowest(each, times) for each in launches}
         if len(slowest) != 1 or (rank := slowest.pop()) is None:
             continue
         own_s = median(each[rank] for each in launches)
         others_s = median(time for each in launches for at, time in enumerate(each) if at != rank)
         if (share := (own_s - others_s) / step_s) > SHARE_LEAST:
-            words = f"{1e3 * own_s:.3g} ms of a step {kind}, {1e3 * others_s:.3g} in the others"
-            yield min(share, FIRST), f"rank {rank} is slow: {words}, which wait for it"
+            told = f"{1e3 * own_s:.3g} ms of a step {words}, {1e3 * others_s:.3g} in the others"
+            yield min(share, FIRST), f"rank {rank} is slow: {told}, which wait for it"
             return
 
 
-def _slowest(times: Sequence[float]) -> int | None:
-    """The rank with the longest time, if it is decidedly longer than the next."""
-    first, second = [*sorted(times, reverse=True), 0.0, 0.0][:2]
-    return [*times].index(first) if first > RANK_TIMES * second > 0 else None
+def _slowest(seconds: Sequence[float], times: float) -> int | None:
+    """The rank with the longest time, if it is so many times as long as the next."""
+    first, second = [*sorted(seconds, reverse=True), 0.0, 0.0][:2]
+    return [*seconds].index(first) if first > times * second > 0 else None
