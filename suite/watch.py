@@ -161,7 +161,7 @@ class Observer:
             self._start_window()
         else:
             self.steps, self._last_s = self.steps + steps, now_s
-            spent_s = self.steps * self._mean_s if self._is_ahead else now_s - self._begin_s
+            spent_s = max(now_s - self._begin_s, self.steps * self._mean_s if self._is_ahead else 0.0)
             if spent_s >= (PROFILED_S if self.mode == PROFILE else self.window_s):
                 self._end_window()
 

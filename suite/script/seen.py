@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from statistics import mean, median
+from statistics import median
 from typing import Any
 
 from suite import watch
@@ -162,8 +162,8 @@ class Seen:
     profiled: list[tuple[int, float, float]] = field(default_factory=list)  # windows: without and with the profiler
     profile: Profile | None = None
     no_profile: str = ""  # why there is none
-    #: Of each, by window, the seconds of a step beside its backward pass, and those in which it did not wait.
-    ranks: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
+    #: Of each, by window: seconds of a step beside its backward pass, of all of it, of looks that saw it wait, of all.
+    ranks: dict[int, list[tuple[float, float, float, float]]] = field(default_factory=dict)
 
     def take(self, message: Mapping[str, Any], ask: Callable[[str], None]) -> None:
         """Take one message of the observer in; ``ask`` sends it to the next phase.
@@ -236,15 +236,20 @@ class Seen:
     def take_rank(self, rank: int, message: Mapping[str, Any]) -> None:
         """Take a window of one of several ranks in. Raises as `take` does."""
         steps, begin_s, end_s, _ = map(float, message["window"])
-        if message.get("phase") == TRAIN and 0 <= rank < MOST_RANKS and steps >= 1:
-            window_s, waits = end_s - begin_s, _seconds(message.get("idle", 0.0)) / (message.get("looked") or 1.0)
-            own_s, busy_s = window_s - float(message.get("backward", 0.0)), window_s * (1 - waits)
-            self.ranks.setdefault(rank, []).append((max(0.0, own_s) / steps, max(0.0, busy_s) / steps))
+        if message.get("phase") == TRAIN == self.phase and 0 <= rank < MOST_RANKS and steps >= 1:
+            window_s, idle_s, looked_s = map(
+                _seconds, (end_s - begin_s, message.get("idle", 0), message.get("looked", 0))
+            )
+            own_s = max(0.0, window_s - _seconds(message.get("backward", 0.0)))
+            self.ranks.setdefault(rank, []).append((own_s / steps, window_s / steps, idle_s, looked_s))
 
     def _watched(self) -> dict[str, Any]:
         """What tells causes."""
-        times = [[mean(each) for each in zip(*self.ranks[rank], strict=True)] for rank in sorted(self.ranks)]
-        own, busy = zip(*times, strict=True) if len(times) > 1 else ((), ())
+        own, busy = [], []
+        for _, windows in sorted(self.ranks.items() if len(self.ranks) > 1 else ()):
+            own_s, step_s, idle_s, looked_s = zip(*windows, strict=True)
+            own.append(median(own_s))
+            busy.append(median(step_s) * (1 - min(1.0, sum(idle_s) / (sum(looked_s) or 1.0))))
         return {
             **{name: self.hello[name] for name in ("threads", "workers") if name in self.hello},
             **self.watched.shares(), **self.watched.growth(),

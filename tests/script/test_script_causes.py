@@ -20,7 +20,7 @@ from suite.watch import count_samples
 
 
 def seen(threads_per_core: int = 1, **found: Any) -> Any:
-    """A row of two launches in which this was seen, on two logical cores."""
+    """A row of three launches in which this was seen, on two logical cores."""
     nothing = {"waits": 0.0, "lines": {}, "grows_bytes_per_s": 0.0, "ranks_own_s": [], "threads": 2, "workers": 0}
     settings = {"device": "cpu", "watched": nothing | found}
     train = SimpleNamespace(step_s=0.1)
@@ -28,7 +28,7 @@ def seen(threads_per_core: int = 1, **found: Any) -> Any:
     record = SimpleNamespace(
         settings=settings, metrics={"host": {"cores": 2}}, phases={"train": train}, environment=environment
     )
-    return SimpleNamespace(ok=[record, record], cell=SimpleNamespace(variant=""))
+    return SimpleNamespace(ok=[record] * 3, cell=SimpleNamespace(variant=""))
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,7 @@ def test_memory_grows_where_it_does_so_between_most_windows(
 ) -> None:
     found = Watched([*held], [*map(float, range(len(held)))]).growth()
     assert found == pytest.approx({"grows_bytes_per_s": grows, "grows_at_last": at_last}, abs=1.5)
+    assert Watched([1, 2, 3], [1.0] * 3).growth()["grows_bytes_per_s"] == 0.0  # of windows that an own observer made up
 
 
 def test_a_window_whose_batch_was_counted_before_it_makes_the_batch_no_smaller() -> None:

@@ -241,3 +241,16 @@ def test_loading_costs_no_more_than_its_loader_can_take(alone_s: float, loads: f
     found = bottleneck(of.rows[0], of)
     assert found.kind == kind
     assert (find_loading(of.rows[0], found.loading) > 0) == (kind == "poor overlap")
+
+
+def test_a_bound_of_loading_decides_nothing() -> None:
+    """Steps without loading were 20 % faster, of a loader that can take 10 % at most, and nothing at least."""
+    phases = {name: Phase((Window(10, 10 * s),)) for name, s in {"compute": 0.008, "input": 0.0005}.items()}
+    held = [
+        replace(each, record=replace(each.record, phases=each.record.phases | phases, metrics={"host": {"cores": 2}}))
+        for each in launches({"": 0.010}, watched={"loads": 0.0})
+    ]
+    (of,) = group(held, by="variant")
+    found = bottleneck(of.rows[0], of)
+    assert found.kind == "undecided"
+    assert find_loading(of.rows[0], found.loading) == 0.0

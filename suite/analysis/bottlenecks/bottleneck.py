@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from suite.analysis.bottlenecks.watched import advise, find_causes, most_of_loading
@@ -100,9 +100,9 @@ def bottleneck(row: Row, group: Group) -> Bottleneck:
     compute = phase_ratios(row, "compute", "train")
     if not compute or not phase_ratios(row, "input", "train"):
         return Bottleneck()
-    if row.cell.is_of_script:
-        compute = [max(each, 1 - most_of_loading(row)) for each in compute]
     share = statistics.interval(compute)
+    if share and row.cell.is_of_script and (least := 1 - most_of_loading(row)) > share.low:  # a bound, no measurement
+        share = replace(share, value=max(share.value, least), low=least, high=share.high if share.high > least else 1.0)
     if share is None:
         single = max(0.0, 1 - compute[0])
         told = f"one launch, in which loading took {single:.0%} of a step"

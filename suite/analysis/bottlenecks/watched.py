@@ -21,8 +21,8 @@ from suite.record.text import clean
 
 #: A share of a step and bytes per second from which a cause is named.
 SHARE_LEAST, GROWS_LEAST = 0.10, 2**20
-#: How a rank's time is told that is longer than the others', and from how many times as long in every launch.
-RANKS = {"own": ("beside its backward pass", 1.3), "busy": ("in which it does not wait", 1.15)}
+#: How a rank's time is told that is longer than the others', from how many times as long, in how many launches or more.
+RANKS = {"own": ("beside its backward pass", 1.3, 1), "busy": ("in which it does not wait", 1.15, 3)}
 #: A share of loading whose interval lies above this holds the steps back, be the loader too slow or not ahead of them.
 LOADING_LEAST = 0.05
 LOADING = "loading holds it back ({}); whether the loader alone is as fast as the steps is not decided: try workers"
@@ -87,7 +87,7 @@ def most_of_loading(row: Row) -> float:
     """The share of a step that loading can cost at most: by what its loader takes alone, on all cores, and by looks.
 
     Steps that were slower than those without loading by more were so for another reason, as beside other programs. It
-    is 1 where nobody looked.
+    is 1 where nothing tells.
     """
     seen, alone, cores = _seen(row), phase_ratios(row, "input", "train"), _cores(row)
     if not (seen and alone and cores) or row.ok[0].settings.get("device") != "cpu":
@@ -151,10 +151,10 @@ def _growing(seen: Sequence[Watched]) -> Iterator[tuple[float, str]]:
 def _of_ranks(row: Row, seen: Sequence[Watched]) -> Iterator[tuple[float, str]]:
     """Yields the rank that is the slowest in all launches, if it is by a share of a step."""
     step_s = median(each.phases[TRAIN].step_s for each in row.ok)
-    for kind, (words, times) in RANKS.items():
+    for kind, (words, times, least) in RANKS.items():
         launches = [getattr(each, f"ranks_{kind}_s") for each in seen]
         slowest = {_slowest(each, times) for each in launches}
-        if len(slowest) != 1 or (rank := slowest.pop()) is None:
+        if len(seen) < least or len(slowest) != 1 or (rank := slowest.pop()) is None:
             continue
         own_s = median(each[rank] for each in launches)
         others_s = median(time for each in launches for at, time in enumerate(each) if at != rank)
