@@ -135,7 +135,7 @@ def _slope(held: Sequence[int], ends_s: Sequence[float]) -> tuple[float, float]:
     """The share of pairs of windows in which memory rises, and by how much a second (Theil and Sen)."""
     pairs = combinations(zip(held, ends_s, strict=True), 2)
     slopes = [(after[0] - before[0]) / s for before, after in pairs if (s := after[1] - before[1]) > 0]
-    rises = sum(each > 0 for each in slopes) / len(slopes) if len(held) >= GROWS_LEAST else 0.0
+    rises = sum(each > 0 for each in slopes) / len(slopes) if slopes and len(held) >= GROWS_LEAST else 0.0
     return rises, median(slopes or [0.0])
 
 
