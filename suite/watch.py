@@ -63,7 +63,7 @@ class _Watched:
 
 def _count(batches: Iterable[Batch]) -> Iterator[Batch]:
     OBSERVER.source = WATCH
-    OBSERVER.workers = getattr(batches, "num_workers", -1)
+    OBSERVER.workers, OBSERVER.pinned = getattr(batches, "num_workers", -1), getattr(batches, "pin_memory", None)
 
     def after(batch: Batch) -> None:
         OBSERVER.samples += count_samples(batch)
@@ -108,10 +108,9 @@ def _load(iterate: Callable[[], Iterator[Any]]) -> bool:
 
 def count_samples(batch: Any) -> int:
     """The samples of a batch: the length of the first array in it; 0 where there is none."""
-    try:
+    with suppress(Exception):  # of a reader's own class, which training goes on with
         return _count_samples(batch)
-    except Exception:  # of a reader's own class, which training goes on with
-        return 0
+    return 0
 
 
 def _count_samples(batch: Any) -> int:
@@ -139,6 +138,7 @@ class Observer:
         self.pauses, self.paused_s = 0, 0.0
         self.mode = TRAIN
         self.workers: int | None = None  # of a loader whose batches can be repeated, and which can run alone
+        self.pinned: bool | None = None  # whether it pins them
         self.backward_s = 0.0  # in which the ranks wait for each other
         self.sampler: Any = None
         self.profiler: Any = None
@@ -174,7 +174,7 @@ class Observer:
             hello=self._pid, rank=_number("RANK", 0), world=_number("WORLD_SIZE", 1),
             source=self.source, backend=_backend(self.source), packages=_versions(),
             python=platform.python_version(), device=_device(), at=time.perf_counter(),
-            loader=self.workers is not None, workers=self.workers, profiles=bool(self.profiler),
+            loader=self.workers is not None, workers=self.workers, pinned=self.pinned, profiles=bool(self.profiler),
         )  # fmt: skip
         self.sampler = self.sampler and self.sampler.start()
         self._start_window()

@@ -51,7 +51,7 @@ def run_name(text: str) -> str:
     "how it is measured",
     option("--pattern", metavar="REGEX", help="of a line that is printed after a step; a group is its number"),
     option("--loss", metavar="REGEX", help="of a line with a loss, which its group is; shown side by side"),
-    option("--profile", action="store_true", help="profile some steps of each launch (PyTorch, JAX)"),
+    option("--profile", action="store_true", help="profile some steps of each launch"),
     option("--to-the-end", action="store_true", help="let the script end by itself"),
     option("--in-copy", action="store_true", help="run each launch in a copy of the current folder"),
     option("--framework", type=one_of("framework", FRAMEWORKS), metavar="NAME", help="where none is seen in it"),

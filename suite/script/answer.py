@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from suite.watch import NORM_STEPS
 
 #: Categories of a profiled step that are told.
 CATEGORIES_MOST = 5
+#: Kernels that bring something from a device to the host, as PyTorch, JAX and TensorFlow name them.
+FROM_DEVICE = re.compile(r"memcpy\s?d(to|2)h", re.IGNORECASE)
+TO_HOST = "a step fetches {:.0f} times from the device ({}), as .item(), float() and a print of a loss do: do it seldom"
 #: Of a variant with such a variable.
 ARITHMETIC_WORDS = "it may change the arithmetic, so compare the losses"
 OTHER_WEIGHTS = (
@@ -69,6 +73,9 @@ def _costs(row: Row) -> Iterator[str]:
         most = sorted(held.seconds.items(), key=lambda each: -each[1])[:CATEGORIES_MOST]
         parts = (f"{name} {share:.0%}{_operation(held, name)}" for name, s in most if (share := s / held.step_s) > 0.01)
         yield f"where the time of a step goes: {', '.join(parts)} (n = {held.launches})"
+        fetches = [each for each in held.operations if FROM_DEVICE.search(each.name)]
+        if (calls := sum(each.calls for each in fetches)) >= 1:
+            yield TO_HOST.format(calls, clean(fetches[0].name, 40))
     for reason in {str(why) for record in row.ok if (why := record.settings.get("no_profile"))}:
         yield f"no profile: {clean(reason, 200)}"
 

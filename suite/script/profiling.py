@@ -1,4 +1,4 @@
-"""The profile of a script's launch, from what PyTorch's or JAX' profiler wrote in the script's process."""
+"""The profile of a script's launch, from what its framework's profiler wrote in the script's process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from suite.record.job import Job
 from suite.record.parts.profile import Profile
 from suite.record.text import clean
 from suite.script.seen import Seen
-from suite.worker.profilers.jax_events import events_of_programs
+from suite.worker.profilers import tensorflow_events, xla_events
 from suite.worker.profilers.kineto import events_of, for_people
 from suite.worker.profilers.profiling import Recording, chrome_trace, keep_files, profile_of
 
@@ -33,7 +33,7 @@ def add_profile(seen: Seen, job: Job, trace: Path) -> None:
 
 def _read(seen: Seen, job: Job, trace: Path) -> Profile:
     if len(seen.profiled) < 2:
-        raise ValueError("a profile is taken of steps of PyTorch and JAX, which it did not see")
+        raise ValueError("a profile is taken of steps that are seen, of PyTorch, TensorFlow and JAX")
     if trace.stat().st_size > TRACE_MOST:
         raise ValueError("the trace is too large")
     recording, timed = _recording(json.loads(trace.read_bytes())), seen.series[TRAIN].phase()
@@ -48,8 +48,9 @@ def _read(seen: Seen, job: Job, trace: Path) -> Profile:
 
 def _recording(written: dict[str, Any]) -> Recording:
     if "programs" in written:
-        events = events_of_programs(written["rows"], written["programs"])
-        return Recording(events, chrome_trace(events, "JAX"))
+        reads = (tensorflow_events if written["framework"] == "TensorFlow" else xla_events).events_of
+        events = xla_events.events_of_programs(written["rows"], written["programs"], reads)
+        return Recording(events, chrome_trace(events, str(written["framework"])))
     shown = for_people(written)
     text = gzip.compress(json.dumps(shown, separators=(",", ":")).encode(), compresslevel=3)
     return Recording(events_of(shown), text)

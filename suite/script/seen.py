@@ -84,6 +84,7 @@ def read_hello(message: Mapping[str, Any]) -> dict[str, Any]:
         "backend": clean(message.get("backend", ""), 40),
         "profiles": message.get("profiles") is True,
         "workers": int(-1 if (n := message.get("workers")) is None else n),
+        "pinned": pinned if isinstance(pinned := message.get("pinned"), bool) else None,
     }  # fmt: skip
 
 
@@ -251,7 +252,7 @@ class Seen:
             own.append(median(own_s))
             busy.append(median(step_s) * (1 - min(1.0, sum(idle_s) / (sum(looked_s) or 1.0))))
         return {
-            **{name: self.hello[name] for name in ("threads", "workers") if name in self.hello},
+            **{name: self.hello[name] for name in ("threads", "workers", "pinned") if name in self.hello},
             **self.watched.shares(), **self.watched.growth(),
             "ranks_own_s": own, "ranks_busy_s": busy,
         }  # fmt: skip

@@ -66,6 +66,18 @@ def test_loading_is_decided_by_looks_where_steps_without_it_do_not_decide(
     assert any("num_workers" in words for words in advise(row, "undecided", undecided)) == bool(share)
 
 
+@pytest.mark.parametrize(
+    ("device", "pinned", "told"),
+    [("cuda", False, True), ("cuda", True, False), ("cuda", None, False), ("cpu", False, False)],
+)
+def test_batches_that_are_not_pinned_are_told_on_a_gpu(device: str, pinned: bool | None, told: bool) -> None:
+    row = seen(pinned=pinned)
+    for record in row.ok:
+        record.settings["device"] = device
+    advice = advise(row, "poor overlap", Estimate(0.2, 0.1, 0.3, 3))
+    assert any("pin_memory" in words for words in advice) == told
+
+
 def test_ranks_are_told_apart_by_their_time_beside_the_backward_pass() -> None:
     of = Seen(Plan(0.1, 3, 2.0), 0.0, lambda _: None)
     for rank, backward, idle in ((0, 0.9, 0.2), (1, 0.2, 0.0)):

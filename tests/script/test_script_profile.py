@@ -1,4 +1,4 @@
-"""Profiles of scripts: taken by PyTorch's profiler in the script's process, read here; none is no failure."""
+"""Profiles of scripts: taken by the framework's profiler in the script's process, read here; none is no failure."""
 
 from __future__ import annotations
 
@@ -72,17 +72,33 @@ def test_an_instruction_belongs_to_the_program_that_ran(tmp_path: Path) -> None:
         ("/host:CPU", "pool", "it", 0, 20_000_000, {"hlo_op": "it", "hlo_module": "one"}),
         ("/host:CPU", "pool", "it", 20_000_000, 30_000_000, {"hlo_op": "it", "hlo_module": "other"}),
     ]
-    written = json.dumps({"rows": rows, "programs": texts})
+    written = json.dumps({"framework": "JAX", "rows": rows, "programs": texts})
     record = read(tmp_path, written, (2, 0.5, 0.52), (4, 0.6, 0.64))
     assert record.profile, record.settings["no_profile"]
     found = {name: share.seconds for name, share in record.profile.categories.items()}
     assert found == pytest.approx({"matrix product": 0.005, "element-wise": 0.0025, "host and launch overhead": 0.0025})
 
 
+def test_operations_of_tensorflow_and_its_wait_for_a_batch_are_told(tmp_path: Path) -> None:
+    rows = [
+        ("/host:CPU", "python", "suite: steps", 0, 40_000_000, {}),
+        ("/host:CPU", "tf_Compute/1", "ExecutorState::Process", 0, 24_000_000, {}),
+        ("/host:CPU", "tf_Compute/1", "net/dense/MatMul:_MklMatMul", 0, 20_000_000, {}),
+        ("/host:CPU", "tf_data_private_threadpool/2", "Map/MatMul:MatMul", 20_000_000, 36_000_000, {}),
+        ("/host:CPU", "tf_data_iterator_get_next/3", "IteratorGetNextOp::DoCompute", 16_000_000, 36_000_000, {}),
+    ]
+    written = json.dumps({"framework": "TensorFlow", "rows": rows, "programs": {}})
+    record = read(tmp_path, written, (2, 0.5, 0.52), (4, 0.6, 0.64))
+    assert record.profile, record.settings["no_profile"]
+    found = {name: share.seconds for name, share in record.profile.categories.items()}
+    assert found == pytest.approx({"matrix product": 0.005, "host and launch overhead": 0.002, "input pipeline": 0.003})
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "", "[]", '{"programs": {}, "rows": []}', '{"programs": 3, "rows": [[1]]}', "{}", "nothing",
+        '{"framework": "TensorFlow", "programs": {}, "rows": [[1, 2, 3, 4, 5, 6]]}',
         '{"traceEvents": 3}', '{"traceEvents": [{"ph": "X"}]}', "[" * 100_000,
         json.dumps({"traceEvents": [STEPS]}), json.dumps({"traceEvents": [EVENTS[1]]}),
         json.dumps({"traceEvents": [*EVENTS, event("suite: steps", 0, float("inf"), "user_annotation")]}),
@@ -146,6 +162,28 @@ def test_steps_of_jax_are_profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     record = launch(tmp_path, JAX_TRAINS, monkeypatch)
     assert record.profile, record.settings["no_profile"]
     assert record.profile.categories["matrix product"].seconds > 0
+
+
+KERAS_TRAINS = """
+import keras, numpy
+net = keras.Sequential([keras.layers.Dense(1024, "relu"), keras.layers.Dense(512)])
+net.compile("sgd", "mse", jit_compile=True)
+x = numpy.ones((64 * 200, 512), "float32")
+net.fit(x, x, batch_size=64, epochs=1_000_000, verbose=0)
+"""
+
+
+@needs_frameworks("tensorflow")
+def test_steps_of_keras_that_xla_compiles_for_tensorflow_are_profiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the program that ran, which TensorFlow's profiler has written."""
+    pytest.importorskip("keras")
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    record = launch(tmp_path, KERAS_TRAINS, monkeypatch)
+    assert record.profile, record.settings["no_profile"]
+    assert record.profile.categories["matrix product"].seconds > 0
+    assert any(each.name.startswith("MatMul") for each in record.profile.operations)
 
 
 def launch(tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Record:

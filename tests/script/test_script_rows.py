@@ -21,7 +21,7 @@ from suite.analysis.statistics.multiple_testing import ratios
 from suite.compare.comparing import group_launches
 from suite.compare.options import parse
 from suite.plan.settings.tunings import KEPT_MEMORY
-from suite.record.parts.profile import Profile, Share
+from suite.record.parts.profile import Gaps, Operation, Profile, Share
 from suite.record.record import Phase, Record, Window
 from suite.report.plots import find_charts
 from suite.report.screen.short import screen
@@ -198,6 +198,24 @@ def test_what_a_variant_changed_of_a_step_is_told_by_its_profiles(tmp_path: Path
     assert pair.causes
     assert [each.category for each in pair.causes.causes] == ["optimizer"]
     assert pair.causes.causes[0].certain
+
+
+@pytest.mark.parametrize(
+    ("name", "calls", "told"),
+    [
+        ("Memcpy DtoH (Device -> Pageable)", 2.0, True), ("MemcpyD2H", 1.0, True), ("MemcpyD2H", 0.01, False),
+        ("Memcpy HtoD (Pinned -> Device)", 2.0, False),
+    ],
+)  # fmt: skip
+def test_values_that_each_step_fetches_from_the_device_are_told(
+    tmp_path: Path, name: str, calls: float, told: bool
+) -> None:
+    moving = "copy and layout change"
+    fetch = Operation(name, moving, 1e-6, calls, "cuda")
+    made = Profile(4, 0.03, 0.03, {moving: Share(0.03, calls)}, (fetch,), Gaps(0.1, 1e-6))
+    held = [replace(each.record, profile=made) for each in launches({"": 0.03})]
+    path = records.save(tmp_path / "0001_script.json", held)
+    assert any(".item()" in line for line in answers(path, {})) == told
 
 
 def test_of_two_that_set_one_variable_otherwise_the_first_counts() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from suite.record.parts.profile import CATEGORIES
-from suite.worker.profilers import rules, xla
+from suite.worker.profilers import rules, tensorflow_events, xla, xla_events
 from suite.worker.profilers.kineto import events_of, for_people
 from suite.worker.profilers.onednn import shares_of
 from suite.worker.profilers.timeline import OTHER, shares
@@ -175,6 +175,19 @@ def test_a_fusion_says_what_it_holds_and_a_slice_moves_only_itself() -> None:
     assert instructions["slice"].moved == 2 * 8 * 4 * 4 + 4
     assert instructions["loop"].moved is None
     assert "multiply.1" not in instructions, "it never runs by itself"
+
+
+@pytest.mark.parametrize("events_of", [xla_events.events_of, tensorflow_events.events_of])
+def test_a_convolution_lasts_until_xla_says_that_it_ended(events_of: Any) -> None:
+    """On a CPU its threads, which no profiler sees, go on after the call; a product's do not."""
+    cpu = "/host:CPU"
+    begun, ended = {"forward": 0, "product": 6_000}, {"forward": 90_000, "product": 95_000}
+    rows = [(cpu, "pool", name, begin, begin + 5_000, {"hlo_op": name}) for name, begin in begun.items()]
+    rows += [(cpu, "pool", f"end: {name}", end - 1, end, {}) for name, end in ended.items()]
+    rows += [(cpu, "executor", "ExecutorState::Process", 0, 100_000, {})]
+    spent = shares(events_of(rows, program(HLO)), 0, 100_000).spent
+    found = {name: (each.nanoseconds, each.calls) for (name, *_), each in spent.items() if name[0] != "("}
+    assert found == {"forward: conv1/conv": (87_500, 1), "product: hidden/dot_general": (2_500, 1)}
 
 
 @pytest.mark.parametrize("text", ["", "no program", "ENTRY %main () -> f32[] {\n  %a = ((((\n}", "%x = f32[2 add(%y"])

@@ -41,8 +41,7 @@ ADVICE = {
     "precision, a larger batch",
     "undecided": "more launches tell (--launches 8)",
 }
-NO_WORKERS = "its DataLoader has no workers: num_workers=0"
-
+NO_WORKERS, UNPINNED = "its DataLoader has no workers: num_workers=0", "its batches are not pinned: pin_memory=True"
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(ge=0, le=1e7)]
@@ -61,6 +60,7 @@ class Watched:
     ranks_busy_s: tuple[Seconds, ...] = ()  # in which it does not wait
     threads: int = 0
     workers: int = -1  # of a DataLoader; -1 where none was seen
+    pinned: bool | None = None  # whether it pins its batches
 
 
 def read(record: Record) -> Watched | None:
@@ -100,8 +100,10 @@ def advise(row: Row, kind: str, loading: Estimate | None) -> list[str]:
     share, advice = find_loading(row, loading), ADVICE.get(kind, "")
     if share and kind == "undecided":
         advice = LOADING.format(f"{share:.0%} of a step")
-    none = share and {each.workers for each in _seen(row)} == {0}
-    return [*filter(None, [advice]), *([NO_WORKERS] if none else [])]
+    none, unpinned = ({getattr(each, name) for each in _seen(row)} == {0} for name in ("workers", "pinned"))
+    on_gpu = bool(row.ok) and row.ok[0].settings.get("device") != "cpu"
+    own = [NO_WORKERS] * none + [UNPINNED] * (unpinned and on_gpu) if share else []
+    return [*filter(None, [advice]), *own]
 
 
 def find_causes(row: Row) -> list[tuple[float, str]]:

@@ -218,7 +218,7 @@ def _on_torch_loader(module: Any) -> None:
             OBSERVER.samples += count_samples(batch)
 
     def counting(loader: Any) -> Iterator[Any]:
-        OBSERVER.workers = loader.num_workers
+        OBSERVER.workers, OBSERVER.pinned = loader.num_workers, loader.pin_memory
         return iterate(loader) if OBSERVER.source == WATCH else serve(lambda: iterate(loader), after)
 
     module.DataLoader.__iter__ = counting

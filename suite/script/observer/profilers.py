@@ -1,4 +1,4 @@
-"""The profilers of PyTorch and of JAX in a script that is measured: what they see of the steps between two turns."""
+"""The frameworks' profilers in a script that is measured: what they see of the steps between two turns."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import glob
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable
+from importlib import import_module
 
-from suite.watch import OBSERVER, SOCKET, _jax
+from suite.watch import OBSERVER, SOCKET, _backend, _jax
+from suite.worker.profilers.xplane import Row, programs_of_tensorflow, rows_of_jax, rows_of_tensorflow
 
-#: The name of the profiled steps, and how JAX calls the end of an instruction that ran on after its call.
-STEPS, ENDED = "suite: steps", "end: "
+STEPS = "suite: steps"
+#: Messages in which TensorFlow writes a profile and the programs of XLA in it.
+XPLANE, HLO, DATA = "tsl.profiler.protobuf.xplane", "compiler.xla.service.hlo", "compiler.xla.xla_data"
 
 
 class Profiler:
@@ -37,9 +39,9 @@ class Profiler:
 
 
 def _begin() -> Callable[[], Callable[[str], None]] | None:
-    if OBSERVER.source != "optimizer" and _jax():
-        return _begin_jax
-    return _begin_torch if "torch.optim.optimizer" in sys.modules else None
+    imported = ["torch"] * ("torch.optim.optimizer" in sys.modules) + ["tensorflow"] * ("tensorflow" in sys.modules)
+    trains = _backend(OBSERVER.source) or next(iter(imported), "")
+    return {"torch": _begin_torch, "jax": _begin_jax, "tensorflow": _begin_tensorflow}.get(trains)
 
 
 def _begin_torch() -> Callable[[str], None]:
@@ -57,7 +59,7 @@ def _begin_torch() -> Callable[[str], None]:
 
 
 def _begin_jax() -> Callable[[str], None]:
-    jax, folder = _jax(), f"{os.environ[SOCKET]}.trace"
+    jax, folder = _jax(), _folder()
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level, options.host_tracer_level = 0, 2  # no calls of Python, but instructions on a CPU
     jax.profiler.start_trace(folder, profiler_options=options)
@@ -67,20 +69,44 @@ def _begin_jax() -> Callable[[str], None]:
     def end(path: str) -> None:
         steps.__exit__(None, None, None)
         jax.profiler.stop_trace()
-        (file,) = glob.glob(f"{folder}/**/*.xplane.pb", recursive=True)  # noqa: PTH207 - light
         modules = [each for run in jax.devices()[0].client.live_executables() for each in run.hlo_modules()]
         texts = sorted(((each.name, each.to_string()) for each in modules), key=lambda each: len(each[1]))
-        with open(path, "w", encoding="utf-8") as written:  # noqa: PTH123 - light
-            json.dump({"rows": [*_rows(jax.profiler.ProfileData.from_file(file))], "programs": dict(texts)}, written)
+        _write(path, "JAX", rows_of_jax(jax.profiler.ProfileData.from_file(_file(folder))), dict(texts))
 
     return end
 
 
-def _rows(profile: Any) -> Iterator[tuple[Any, ...]]:
-    for plane in profile.planes:
-        for line in plane.lines:
-            for event in line.events:
-                stats, begin, took = dict(event.stats), round(event.start_ns), round(event.duration_ns)
-                known = {name: str(stats[name]) for name in ("hlo_op", "hlo_module") if name in stats}
-                if known or event.name.startswith((STEPS, ENDED)) or plane.name.startswith("/device"):
-                    yield plane.name, line.name, event.name, begin, begin + took, known
+def _begin_tensorflow() -> Callable[[str], None]:
+    profiler, folder = sys.modules["tensorflow"].profiler.experimental, _folder()
+    profiler.start(folder)
+    steps = profiler.Trace(STEPS)
+    steps.__enter__()
+
+    def end(path: str) -> None:
+        steps.__exit__(None, None, None)
+        profiler.stop()
+        own = {each: import_module(f"tensorflow.{each}_pb2") for each in (XPLANE, HLO, DATA)}
+        space = own[XPLANE].XSpace()
+        with open(_file(folder), "rb") as file:  # noqa: PTH123 - light
+            space.ParseFromString(file.read())
+        programs = programs_of_tensorflow(space, own[HLO].HloProto, own[DATA].PrimitiveType)
+        _write(path, "TensorFlow", rows_of_tensorflow(space), programs)
+
+    return end
+
+
+def _folder() -> str:
+    return f"{os.environ[SOCKET]}.trace"
+
+
+def _file(folder: str) -> str:
+    (file,) = glob.glob(f"{folder}/**/*.xplane.pb", recursive=True)  # noqa: PTH207 - light
+    return file
+
+
+def _write(path: str, framework: str, rows: Iterable[Row], programs: dict[str, str]) -> None:
+    """Write the rows of events that took any time, and the programs that ran."""
+    with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - light
+        json.dump(
+            {"framework": framework, "rows": [row for row in rows if row[4] > row[3]], "programs": programs}, file
+        )

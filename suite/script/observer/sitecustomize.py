@@ -59,6 +59,7 @@ def _load(name: str, path: Path) -> Any:
 
 _folder = Path(__file__).resolve().parent
 sys.modules.setdefault("suite.watch", _load("suite_watch", _folder.parents[1] / "watch.py"))
+sys.modules["suite.worker.profilers.xplane"] = _load("suite_xplane", _folder.parents[1] / "worker/profilers/xplane.py")
 sys.modules["suite.script.observer.profilers"] = _load("suite_profilers", _folder / "profilers.py")
 sys.meta_path.insert(0, _Hooks(_load("suite_hooks", _folder / "hooks.py").HOOKS))
 go_on(str(_folder))

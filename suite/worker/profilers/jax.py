@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 
 from suite.worker.profilers import xla
-from suite.worker.profilers.jax_events import events_of
 from suite.worker.profilers.profiling import Recording, chrome_trace
 from suite.worker.profilers.timeline import nvtx_range
+from suite.worker.profilers.xla_events import events_of
+from suite.worker.profilers.xplane import rows_of_jax
 
 Loop = Callable[[int], None]
 
@@ -39,7 +40,9 @@ def record(
     finally:
         jax.profiler.stop_trace()
     (path,) = folder.glob("**/*.xplane.pb")
-    events = events_of(_read(path), xla.program(training.jitted.as_text()))
+    events = events_of(
+        rows_of_jax(jax.profiler.ProfileData.from_file(str(path))), xla.program(training.jitted.as_text())
+    )
     extra = {"memory.prof": jax.profiler.device_memory_profile()} if memory else {}
     return Recording(events, chrome_trace(events, "JAX"), _count(training), extra=extra)
 
@@ -67,12 +70,3 @@ def _count(training: Any) -> float | None:
     """XLA's own count of a step's floating-point operations; it counts a loop's body once."""
     analysis = training.jitted.cost_analysis() or {}
     return float(analysis["flops"]) if analysis.get("flops", 0) > 0 else None
-
-
-def _read(path: Path) -> Iterator[xla.Row]:
-    for plane in jax.profiler.ProfileData.from_file(str(path)).planes:
-        for line in plane.lines:
-            for event in line.events:
-                start = round(event.start_ns)
-                stats = {key: value for key, value in event.stats if key in ("hlo_op", "hlo_module")}
-                yield plane.name, line.name, event.name, start, start + round(event.duration_ns), stats

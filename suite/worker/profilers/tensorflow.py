@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import gzip
 import math
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
@@ -18,27 +15,14 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from suite.worker.profilers import rules, xla
 from suite.worker.profilers.profiling import Recording, chrome_trace
-from suite.worker.profilers.timeline import OTHER, OVERHEAD, Event, nvtx_range
+from suite.worker.profilers.tensorflow_events import LOOP, OPERATION, events_of
+from suite.worker.profilers.timeline import nvtx_range
+from suite.worker.profilers.xplane import rows_of_tensorflow
 
 Loop = Callable[[int], None]
 
-#: Threads that work ahead for tf.data: their operations are no part of the step.
-READ_AHEAD = re.compile(r"^tf_data")
-#: What the executor does besides operations. Those that it has found to be cheap have no event and are in its own.
-BESIDES = {
-    OVERHEAD: "(the executor, and operations that it takes to be cheap)",
-    "communication": "(collective operations)",
-}
-#: An operation's event: its name, its type, and its shapes where the profiler was asked for details.
-OPERATION = re.compile(r"^(?P<name>[\w./\-]+):(?P<type>_?[A-Z]\w*)(?:#.*)?$")
-#: Layers of a loop's name that only say how Keras and the executor nest it.
-_NOISE = re.compile(
-    r"gradient_tape/|sequential(_\d+)*/|functional(_\d+)*/|while/body/_\d+/|while/\w*/?while_grad/body/_\d+/|gradients/"
-)
 #: The share of a loop's matrix products that a profile has to hold.
 PRODUCTS_LEAST = 0.95
-#: What the executor puts in front of an operation inside of a loop's body.
-_LOOP = re.compile(r"^.*/(body|cond)/_\d+/")
 
 
 @contextmanager
@@ -58,7 +42,9 @@ def record(
         tf.profiler.experimental.stop()
     (path,) = folder.glob("**/*.xplane.pb")
     text = optimised_program(training, batch)
-    rows = [*_read(path)]
+    space = xplane_pb2.XSpace()
+    space.ParseFromString(path.read_bytes())
+    rows = [*rows_of_tensorflow(space)]
     moved = {}
     if not text:
         graph = training.function.get_concrete_function(*batch).graph
@@ -67,35 +53,6 @@ def record(
     events = events_of(rows, xla.program(text) if text else None, moved)
     del memory  # the profiler's own file holds the allocator's events of a GPU; on a CPU there are none
     return Recording(events, chrome_trace(events, "TensorFlow"), None if text else _count(training, batch))
-
-
-def events_of(
-    rows: Iterable[xla.Row], whole: xla.Program | None = None, moved_by: Mapping[str, int] = MappingProxyType({})
-) -> list[Event]:
-    """The events of a profile of TensorFlow, each with its category.
-
-    ``whole`` is the program where XLA compiled the step, ``moved_by`` the bytes that each operation moves.
-    """
-    known = cache(_describe)
-
-    def other(row: xla.Row) -> Event | None:
-        _, line, name, start, end, _ = row
-        if besides := rules.category_of("event", name, ""):
-            return Event(BESIDES[besides], start, end, line, besides)
-        if operation := OPERATION.match(name):
-            title, category, holds = known(operation["name"], operation["type"])
-            moved = moved_by.get(_LOOP.sub("", operation["name"]))
-            return Event(title, start, end, line, category, "cpu", holds, moved)
-        return None
-
-    events: list[Event] = []
-    host: list[xla.Row] = []
-    for row in rows:
-        if not xla.is_gpu(row[0]):
-            host += [] if READ_AHEAD.search(row[1]) else [row]
-        elif row[1].startswith("Stream"):
-            events.append(_kernel(row, whole))
-    return events + xla.events_of(host, whole, other)
 
 
 def moved_bytes(graph: Any) -> dict[str, int]:
@@ -126,7 +83,7 @@ def check_products(names: list[str], definition: Any) -> None:
     loops: dict[str, Counter[tuple[str, str]]] = {}
     for name in names:
         match = OPERATION.match(name)
-        if match and (inside := _LOOP.match(match["name"])) and inside[1] == "body":
+        if match and (inside := LOOP.match(match["name"])) and inside[1] == "body":
             own = match["name"][inside.end() :]
             loops.setdefault(inside[0], Counter())[own, match["type"]] += 1
     for body in _bodies(definition):
@@ -200,30 +157,6 @@ def _count(training: Any, batch: Any) -> float | None:
     return float(counted.total_float_ops) or None
 
 
-def _describe(name: str, kind: str) -> tuple[str, str, tuple[str, ...]]:
-    """A title for people, the category, and what a fused operation holds: ``conv1a/Relu`` ends with the activation."""
-    bare, kept = rules.bare_type(kind), _NOISE.sub("", name).split("/")
-    backward = "gradient of " if "gradient_tape/" in name else ""
-    holds: tuple[str, ...] = ()
-    if bare.startswith(("Fused", "PadFused")):
-        holds = bare.removeprefix("Pad").removeprefix("Fused"), name.rpartition("/")[2]
-    elif "WithBias" in bare:
-        holds = bare.replace("WithBias", ""), "BiasAddGrad"
-    return f"{bare}: {backward}{'/'.join(kept[-3:])}", rules.tensorflow_category(name, kind), holds
-
-
-def _kernel(row: xla.Row, whole: xla.Program | None) -> Event:
-    _, line, name, start, end, stats = row
-    instruction = whole.instructions.get(str(stats.get("hlo_op"))) if whole else None
-    category = xla.category_of(instruction, whole) if instruction and whole else OTHER
-    operation = OPERATION.match(str(stats.get("tf_op") or stats.get("name") or ""))
-    own = rules.category_of("kernel", name)
-    if category == OTHER and own in (OTHER, "element-wise") and operation:
-        category = rules.tensorflow_category(operation["name"], operation["type"])
-    category = category if category not in (OTHER, OVERHEAD) else own
-    return Event(name, start, end, line, category, "cuda", rules.kernel_contents(name))
-
-
 def _results(node: Any) -> int | None:
     """Bytes of a node's results; None where a shape is not known."""
     shapes = node.attr["_output_shapes"].list.shape
@@ -237,25 +170,3 @@ def _results(node: Any) -> int | None:
     width = int(tf.dtypes.as_dtype(kinds[-1]).size or 0)
     elements: int = sum(math.prod(shape) for shape in sides)
     return width * elements
-
-
-def _read(path: Path) -> Iterator[xla.Row]:
-    space = xplane_pb2.XSpace()
-    space.ParseFromString(path.read_bytes())
-    for plane in space.planes:
-        names = {number: each.name for number, each in plane.event_metadata.items()}
-        keys = {number: each.name for number, each in plane.stat_metadata.items()}
-        wanted = {number for number, name in keys.items() if name in ("hlo_op", "tf_op", "name")}
-        on_gpu = plane.name.startswith("/device:GPU")
-        for line in plane.lines:
-            for event in line.events:
-                stats = {}
-                if on_gpu or names[event.metadata_id].find(":") < 0:
-                    stats = {
-                        keys[each.metadata_id]: each.str_value or keys.get(each.ref_value, "")
-                        for each in event.stats
-                        if each.metadata_id in wanted
-                    }
-                start = line.timestamp_ns + event.offset_ps // 1000
-                end = line.timestamp_ns + (event.offset_ps + event.duration_ps) // 1000
-                yield plane.name, line.name, names[event.metadata_id], start, end, stats

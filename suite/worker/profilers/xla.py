@@ -10,13 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any
 
 from suite.worker.profilers import rules
-from suite.worker.profilers.timeline import INPUT, LOADING, OVERHEAD, STEPS, Event
+from suite.worker.profilers.timeline import OVERHEAD
 
 _COMPUTATION = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) \(.*\) -> .* \{$")
 _INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%(?P<name>[\w.\-]+) = (?P<shape>.*?) (?P<opcode>[a-z][\w\-]*)\((?P<rest>.*)$")
@@ -220,44 +218,3 @@ def _convolution(instruction: Instruction, held: list[Instruction], whole: Progr
     if "transpose(" in name or "BackpropInput" in name:
         return "convolution input gradient"
     return "convolution forward"
-
-
-#: What a profiler wrote of one event: its plane, its thread or stream, name, begin and end, and what else it knows.
-Row = tuple[str, str, str, int, int, dict[str, Any]]
-
-
-def events_of(
-    rows: Iterable[Row], whole: Program | None, others: Callable[[Row], Event | None] = lambda _: None
-) -> list[Event]:
-    """The events of rows, each with its category by the instruction that ran; ``others`` knows those of no program."""
-    instructions = whole.instructions if whole else {}
-    # In a CUDA graph only the kernels' own names are left.
-    kernels = {re.sub(r"[.-]", "_", each): each for each in instructions}
-
-    @cache
-    def describe(name: str) -> tuple[str, str, tuple[str, ...], int | None]:
-        assert whole
-        instruction = instructions[name]
-        return title(instruction), category_of(instruction, whole), holds(instruction), instruction.moved
-
-    events: list[Event | None] = []
-    for row in rows:
-        plane, line, name, start, end, stats = row
-        on_gpu = is_gpu(plane)
-        instruction = str(stats.get("hlo_op") or name)
-        if on_gpu and instruction not in instructions:
-            instruction = kernels.get(name, instruction)
-        if on_gpu and not line.startswith("Stream"):
-            continue  # lines that the profiler derived from the streams
-        if name in (STEPS, LOADING):
-            events.append(Event(name, start, end, line, INPUT if name == LOADING else ""))
-        elif instruction in instructions:
-            called, category, held, moved = describe(instruction)
-            events.append(Event(called, start, end, line, category, "cuda" if on_gpu else "cpu", held, moved))
-        else:
-            events.append(others(row))
-    return [event for event in events if event]
-
-
-def is_gpu(plane: str) -> bool:
-    return plane.startswith("/device:GPU")
