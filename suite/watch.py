@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import cycle, takewhile
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 Batch = TypeVar("Batch")
 
@@ -140,12 +140,10 @@ class Observer:
         self.workers: int | None = None  # of a loader whose batches can be repeated, and which can run alone
         self.pinned: bool | None = None  # whether it pins them
         self.backward_s = 0.0  # in which the ranks wait for each other
-        self.sampler: Any = None
-        self.profiler: Any = None
+        self.sampler = self.profiler = cast("Any", None)
         self.dropped = 0  # messages that nobody took
-        self._begin_s = self._last_s = 0.0
+        self._begin_s, self._last_s, self._pid = 0.0, 0.0, 0
         self._mean_s, self._is_ahead = float("inf"), False  # of a step; of steps that only queue, a window counts them
-        self._pid = 0
         self._pipe: socket.socket | None = None
 
     def step(self, source: str, steps: int = 1) -> None:
@@ -172,7 +170,7 @@ class Observer:
         _fence()
         self._say(
             hello=self._pid, rank=_number("RANK", 0), world=_number("WORLD_SIZE", 1),
-            source=self.source, backend=_backend(self.source), packages=_versions(),
+            source=self.source, backend=_backend(source), packages=_versions(),
             python=platform.python_version(), device=_device(), at=time.perf_counter(),
             loader=self.workers is not None, workers=self.workers, pinned=self.pinned, profiles=bool(self.profiler),
         )  # fmt: skip
@@ -202,6 +200,8 @@ class Observer:
         self.steps, self.samples, self.backward_s = 0, 0, 0.0
         if self.sampler:
             self.sampler.take()  # what was seen of a pause
+        if self.mode == PROFILE:
+            self.profiler.begin_steps()
         self._begin_s = self._last_s = time.perf_counter()
 
     def _end_window(self) -> None:
@@ -238,7 +238,7 @@ class Observer:
     def _say(self, **message: Any) -> None:
         if self._pipe:
             try:
-                self._pipe.send(json.dumps(message).encode())
+                self._pipe.send(json.dumps(message, default=str).encode())
             except BlockingIOError:  # who listens has no time, as one that is stopped: the script does not wait for it
                 self.dropped += 1
             except OSError:  # nobody listens any more

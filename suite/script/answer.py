@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -20,12 +19,13 @@ from suite.analysis.statistics.multiple_testing import ratios
 from suite.record.text import clean
 from suite.script.variants import AS_IT_IS, Variant
 from suite.watch import NORM_STEPS
+from suite.worker.profilers.rules import FROM_DEVICE
 
 #: Categories of a profiled step that are told.
 CATEGORIES_MOST = 5
-#: Kernels that bring something from a device to the host, as PyTorch, JAX and TensorFlow name them.
-FROM_DEVICE = re.compile(r"memcpy\s?d(to|2)h", re.IGNORECASE)
-TO_HOST = "a step fetches {:.0f} times from the device ({}), as .item(), float() and a print of a loss do: do it seldom"
+TO_HOST = (
+    "a step copies {:.0f} times from the device to the host ({}): .item(), float() and a printed loss wait for that"
+)
 #: Of a variant with such a variable.
 ARITHMETIC_WORDS = "it may change the arithmetic, so compare the losses"
 OTHER_WEIGHTS = (

@@ -13,6 +13,7 @@ from suite.record.job import Job
 from suite.record.parts.profile import Profile
 from suite.record.text import clean
 from suite.script.seen import Seen
+from suite.watch import PAUSE_S
 from suite.worker.profilers import tensorflow_events, xla_events
 from suite.worker.profilers.kineto import events_of, for_people
 from suite.worker.profilers.profiling import Recording, chrome_trace, keep_files, profile_of
@@ -42,6 +43,8 @@ def _read(seen: Seen, job: Job, trace: Path) -> Profile:
     made = profile_of(recording, steps, (timed.step_s, (bare_span[1] - bare_span[0]) / bare))
     if made.step_s > SLOWER_MOST * made.timed_s:
         raise ValueError(f"profiling made the steps {made.step_s / made.timed_s:.1f} times as long")
+    if made.step_s * steps - (span[1] - span[0]) > PAUSE_S / 2:
+        raise ValueError("a pause came between the profiled steps")
     name, _ = keep_files(job, recording, trace.with_suffix(".profile"), {})
     return replace(made, trace=name, span=(span[0], span[1]))
 

@@ -73,7 +73,7 @@ def test_loading_is_decided_by_looks_where_steps_without_it_do_not_decide(
 def test_batches_that_are_not_pinned_are_told_on_a_gpu(device: str, pinned: bool | None, told: bool) -> None:
     row = seen(pinned=pinned)
     for record in row.ok:
-        record.settings["device"] = device
+        record.settings |= {"device": device, "backend": "torch"}
     advice = advise(row, "poor overlap", Estimate(0.2, 0.1, 0.3, 3))
     assert any("pin_memory" in words for words in advice) == told
 

@@ -79,6 +79,35 @@ def test_an_instruction_belongs_to_the_program_that_ran(tmp_path: Path) -> None:
     assert found == pytest.approx({"matrix product": 0.005, "element-wise": 0.0025, "host and launch overhead": 0.0025})
 
 
+def test_what_a_program_ends_is_its_own_and_no_text_is_no_loss(tmp_path: Path) -> None:
+    """XLA does not tell whose instruction ends; of a program without a text the time is *other*."""
+    texts = {name: PROGRAM.format(name=name, opcode="convolution") for name in ("one", "two")}
+    rows = [("/host:CPU", "python", "suite: steps", 0, 40_000_000, {})]
+    for at, name in enumerate(("one", "one", "two", "three")):
+        known, begin = {"hlo_op": name, "hlo_module": name}, 10_000_000 * at
+        rows.append(("/host:CPU", "pool", name, begin, begin + 2_000_000, known))
+        rows.append(("/host:CPU", "pool", f"end: {name}", begin + 7_999_999, begin + 8_000_000, {}))
+    for framework in ("TensorFlow", "JAX"):
+        written = json.dumps({"framework": framework, "rows": rows[::-1], "programs": texts})
+        record = read(tmp_path, written, (2, 0.5, 0.52), (4, 0.6, 0.64))
+        assert record.profile, record.settings["no_profile"]
+        found = {name: share.seconds for name, share in record.profile.categories.items()}
+        expected = {"convolution forward": 0.006, "other": 0.0005, "host and launch overhead": 0.0035}
+        assert found == pytest.approx(expected)
+
+
+def test_a_pause_between_profiled_steps_is_no_part_of_them(tmp_path: Path) -> None:
+    text = json.dumps({"traceEvents": [event("suite: steps", 0, 1000, "user_annotation"), event("aten::mm", 0, 1000)]})
+    record = read(tmp_path, text, (2, 0.1, 0.12), (40, 0.2, 0.6))
+    assert record.profile is None
+    assert "pause" in record.settings["no_profile"]
+    anew = [event("suite: steps", 1000, 400, "user_annotation"), event("aten::mm", 1000, 400)]
+    text = json.dumps({"traceEvents": [*json.loads(text)["traceEvents"], *anew]})
+    record = read(tmp_path, text, (2, 0.1, 0.12), (40, 0.2, 0.6))
+    assert record.profile, record.settings["no_profile"]
+    assert record.profile.step_s == pytest.approx(0.01)
+
+
 def test_operations_of_tensorflow_and_its_wait_for_a_batch_are_told(tmp_path: Path) -> None:
     rows = [
         ("/host:CPU", "python", "suite: steps", 0, 40_000_000, {}),

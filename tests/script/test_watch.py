@@ -185,7 +185,7 @@ def test_one_window_is_profiled_after_one_that_is_not(
 ) -> None:
     observer, clock, pipe = told
     left = iter(went)
-    observer.profiler = SimpleNamespace(turn=lambda _: next(left))
+    observer.profiler = SimpleNamespace(turn=lambda _: next(left), begin_steps=lambda: None)
     pipe.send(b"profile")
     run(observer, clock, 13, 0.125)
     windows = [(each["phase"], each["window"][0], each["profile"]) for each in messages(pipe)[1:]]

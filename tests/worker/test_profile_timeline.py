@@ -126,6 +126,14 @@ def test_a_profiler_that_saw_nothing_gives_no_profile(events: list[Event]) -> No
         profile_of(Recording(events), 1, (1.0, 1.0))
 
 
+def test_a_short_copy_to_the_host_is_kept() -> None:
+    events = [Event(STEPS, 0, 100_000, "main", "")]
+    events += [Event(f"k{at}", 5_000 * at, 5_000 * at + 4_000, "1", "element-wise", "cuda") for at in range(19)]
+    events.append(Event("Memcpy DtoH (Device -> Pageable)", 99_000, 99_001, "1", "copy and layout change", "cuda"))
+    profile = profile_of(Recording(events), 1, (1e-4, 1e-4))
+    assert any("DtoH" in each.name for each in profile.operations)
+
+
 def test_a_profile_of_many_operations_stays_small() -> None:
     events = [event(STEPS, 0, 100_000, "")]
     events += [

@@ -21,6 +21,8 @@ from suite.record.text import clean
 
 #: A share of a step and bytes per second from which a cause is named.
 SHARE_LEAST, GROWS_LEAST = 0.10, 2**20
+#: A share of some 30 looks that says that something was seen at all, in a launch where fewer than usual met it.
+SEEN_LEAST = 0.01
 #: How a rank's time is told that is longer than the others', from how many times as long, in how many launches or more.
 RANKS = {"own": ("beside its backward pass", 1.3, 1), "busy": ("in which it does not wait", 1.15, 3)}
 #: A share of loading whose interval lies above this holds the steps back, be the loader too slow or not ahead of them.
@@ -101,8 +103,9 @@ def advise(row: Row, kind: str, loading: Estimate | None) -> list[str]:
     if share and kind == "undecided":
         advice = LOADING.format(f"{share:.0%} of a step")
     none, unpinned = ({getattr(each, name) for each in _seen(row)} == {0} for name in ("workers", "pinned"))
-    on_gpu = bool(row.ok) and row.ok[0].settings.get("device") != "cpu"
-    own = [NO_WORKERS] * none + [UNPINNED] * (unpinned and on_gpu) if share else []
+    settings = row.ok[0].settings if row.ok else {}
+    can_pin = settings.get("device") == "cuda" and settings.get("backend") == "torch"
+    own = [NO_WORKERS] * none + [UNPINNED] * (unpinned and can_pin) if share else []
     return [*filter(None, [advice]), *own]
 
 
@@ -125,7 +128,7 @@ def _seen(row: Row) -> list[Watched]:
 def _share(shares: Sequence[float]) -> float:
     """The share of a step that a cause takes; 0 where it is not enough, or not in every launch."""
     middle = median(shares) if shares else 0.0
-    return middle if middle > SHARE_LEAST and min(shares) > SHARE_LEAST / 2 else 0.0
+    return middle if middle > SHARE_LEAST and min(shares) > SEEN_LEAST else 0.0
 
 
 def _on_one_processor(row: Row, seen: Sequence[Watched]) -> Iterator[tuple[float, str]]:

@@ -7,12 +7,16 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext, suppress
 from importlib import import_module
+from typing import Any
 
 from suite.watch import OBSERVER, SOCKET, _backend, _jax
-from suite.worker.profilers.xplane import Row, programs_of_tensorflow, rows_of_jax, rows_of_tensorflow
+from suite.worker.profilers.xplane import Row, is_read, programs_of_tensorflow, rows_of_jax, rows_of_tensorflow
 
 STEPS = "suite: steps"
+End = Callable[[str], None]
+Begin = Callable[[], tuple[Callable[[], Any], End]]
 #: Messages in which TensorFlow writes a profile and the programs of XLA in it.
 XPLANE, HLO, DATA = "tsl.profiler.protobuf.xplane", "compiler.xla.service.hlo", "compiler.xla.xla_data"
 
@@ -21,7 +25,9 @@ class Profiler:
     """The profiler of the framework that trains, if it has one that is known here."""
 
     def __init__(self) -> None:
-        self._end: Callable[[str], None] | None = None
+        self._end: End | None = None
+        self._span: Callable[[], Any] = nullcontext
+        self._steps: Any = None
 
     def __bool__(self) -> bool:
         return _begin() is not None
@@ -30,60 +36,62 @@ class Profiler:
         """Begin, or end and write what was seen; how that went."""
         try:
             if self._end:
+                self._steps.__exit__(None, None, None)
                 self._end(path)
                 return "written"
-            self._end = (_begin() or _begin_torch)()
+            self._span, self._end = (_begin() or _begin_torch)()
         except Exception as error:  # of a script that profiles itself, for one: training goes on
             return f"{error!r:.200}"
         return "begun"
 
+    def begin_steps(self) -> None:
+        """From here on steps count, if the profiler has begun; after a pause the last ones do."""
+        with suppress(Exception):
+            if self._steps:
+                self._steps.__exit__(None, None, None)
+            self._steps = self._span()
+            self._steps.__enter__()
 
-def _begin() -> Callable[[], Callable[[str], None]] | None:
-    imported = ["torch"] * ("torch.optim.optimizer" in sys.modules) + ["tensorflow"] * ("tensorflow" in sys.modules)
-    trains = _backend(OBSERVER.source) or next(iter(imported), "")
+
+def _begin() -> Begin | None:
+    trains = "torch" if "torch.optim.optimizer" in sys.modules else "tensorflow" if "tensorflow" in sys.modules else ""
+    if OBSERVER.source == "keras" or _jax():  # whatever else is imported
+        trains = _backend(OBSERVER.source)
     return {"torch": _begin_torch, "jax": _begin_jax, "tensorflow": _begin_tensorflow}.get(trains)
 
 
-def _begin_torch() -> Callable[[str], None]:
+def _begin_torch() -> tuple[Callable[[], Any], End]:
     profiler = sys.modules["torch"].profiler
-    running, steps = profiler.profile(record_shapes=True), profiler.record_function(STEPS)
+    running = profiler.profile(record_shapes=True)
     running.start()
-    steps.__enter__()
 
     def end(path: str) -> None:
-        steps.__exit__(None, None, None)
         running.stop()
         running.export_chrome_trace(path)
 
-    return end
+    return lambda: profiler.record_function(STEPS), end
 
 
-def _begin_jax() -> Callable[[str], None]:
+def _begin_jax() -> tuple[Callable[[], Any], End]:
     jax, folder = _jax(), _folder()
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level, options.host_tracer_level = 0, 2  # no calls of Python, but instructions on a CPU
     jax.profiler.start_trace(folder, profiler_options=options)
-    steps = jax.profiler.TraceAnnotation(STEPS)
-    steps.__enter__()
 
     def end(path: str) -> None:
-        steps.__exit__(None, None, None)
         jax.profiler.stop_trace()
         modules = [each for run in jax.devices()[0].client.live_executables() for each in run.hlo_modules()]
         texts = sorted(((each.name, each.to_string()) for each in modules), key=lambda each: len(each[1]))
         _write(path, "JAX", rows_of_jax(jax.profiler.ProfileData.from_file(_file(folder))), dict(texts))
 
-    return end
+    return lambda: jax.profiler.TraceAnnotation(STEPS), end
 
 
-def _begin_tensorflow() -> Callable[[str], None]:
+def _begin_tensorflow() -> tuple[Callable[[], Any], End]:
     profiler, folder = sys.modules["tensorflow"].profiler.experimental, _folder()
     profiler.start(folder)
-    steps = profiler.Trace(STEPS)
-    steps.__enter__()
 
     def end(path: str) -> None:
-        steps.__exit__(None, None, None)
         profiler.stop()
         own = {each: import_module(f"tensorflow.{each}_pb2") for each in (XPLANE, HLO, DATA)}
         space = own[XPLANE].XSpace()
@@ -92,7 +100,7 @@ def _begin_tensorflow() -> Callable[[str], None]:
         programs = programs_of_tensorflow(space, own[HLO].HloProto, own[DATA].PrimitiveType)
         _write(path, "TensorFlow", rows_of_tensorflow(space), programs)
 
-    return end
+    return lambda: profiler.Trace(STEPS), end
 
 
 def _folder() -> str:
@@ -105,8 +113,9 @@ def _file(folder: str) -> str:
 
 
 def _write(path: str, framework: str, rows: Iterable[Row], programs: dict[str, str]) -> None:
-    """Write the rows of events that took any time, and the programs that ran."""
+    """Write the rows that are read, and the programs that ran in them."""
+    kept = [row for row in rows if is_read(row)]
+    modules = {row[-1].get("hlo_module") for row in kept}
+    ran = {name: text for name, text in programs.items() if name in modules}
     with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - light
-        json.dump(
-            {"framework": framework, "rows": [row for row in rows if row[4] > row[3]], "programs": programs}, file
-        )
+        file.write(json.dumps({"framework": framework, "rows": kept, "programs": ran}))

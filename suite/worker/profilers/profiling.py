@@ -27,10 +27,13 @@ from suite.plan.schema import decode
 from suite.record.job import Job
 from suite.record.parts.profile import CATEGORIES, HELD_MOST, NAME_MOST, Gaps, Operation, Profile, Share
 from suite.worker.distributed.ranks import ALONE, Ranks
+from suite.worker.profilers import rules
 from suite.worker.profilers.timeline import LOADING, OTHER, STEP, STEPS, Event, Shares, shares
 
 #: Operations that are kept: no more than these, and none that took less of the time.
 OPERATIONS_KEPT, SHARE_LEAST = 16, 0.002
+#: And of those that fetch something from a device, which are short: the host waits for it.
+FETCHES_KEPT = 4
 
 #: Letters of an operation's name that are kept: a record is published.
 NAME_KEPT = 72
@@ -67,10 +70,10 @@ def profile_of(
 
     Raises ValueError where the profiler did not see the steps.
     """
-    whole = [event for event in recording.events if event.name == STEPS]
-    if not whole:
+    whole = max((event for event in recording.events if event.name == STEPS), key=lambda each: each.start, default=None)
+    if not whole:  # the last, as a script's begin anew after a pause
         raise ValueError("the profiler did not see the steps")
-    step_shares = shares(recording.events, whole[0].start, whole[0].end)
+    step_shares = shares(recording.events, whole.start, whole.end)
     if all(name.startswith("(") for name, *_ in step_shares.spent):
         raise ValueError("the profiler saw no operation")
     idle = step_shares.idle
@@ -111,6 +114,7 @@ def operations(step_shares: Shares, steps: int) -> tuple[Operation, ...]:
     """The operations that took most of a step, the largest first."""
     largest = sorted(step_shares.spent.items(), key=lambda item: -item[1].nanoseconds)
     kept = [item for item in largest[:OPERATIONS_KEPT] if item[1].nanoseconds >= SHARE_LEAST * step_shares.nanoseconds]
+    kept += [item for item in largest if rules.FROM_DEVICE.search(item[0][0]) and item not in kept][:FETCHES_KEPT]
     return tuple(
         Operation(
             shorten(name),

@@ -156,6 +156,8 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
 #: Kinds whose patterns are of the whole name, and those in which case does not matter.
 WHOLE, ANY_CASE = ("aten", "span", "event", "type"), ("kernel", "target")
 
+#: Kernels that copy from a device to the host, as PyTorch, JAX and TensorFlow name them.
+FROM_DEVICE = re.compile(r"memcpy\s?d(to|2)h", re.IGNORECASE)
 #: What Inductor puts into a Triton kernel's name: triton_poi_fused_add_relu_3 holds an add and a relu.
 _FUSED = re.compile(r"(?:triton_\w{3}|cpp)_fused_+(?P<held>\w+?)(?:_\d+)?$")
 _ONEDNN = re.compile(r"^_?(Mkl(Native|Eager|Layout)?|OneDnn)")

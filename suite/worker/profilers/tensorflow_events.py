@@ -8,14 +8,14 @@ from functools import cache
 from types import MappingProxyType
 
 from suite.worker.profilers import rules, xla_events
-from suite.worker.profilers.timeline import INPUT, OTHER, OVERHEAD, Event
+from suite.worker.profilers.timeline import INPUT, LOADING, OTHER, OVERHEAD, Event
 from suite.worker.profilers.xla import Program, category_of
 from suite.worker.profilers.xplane import Row
 
 #: Threads that work ahead for tf.data: their operations are no part of the step.
 READ_AHEAD = re.compile(r"^tf_data")
 #: In which a step that takes its batch from tf.data inside of a graph, as Keras' `fit` does, waits for it.
-GET_NEXT = "IteratorGetNextOp::DoCompute"
+GET_NEXT = re.compile(r"^IteratorGetNext(AsOptional)?Op::DoCompute$")
 #: What the executor does besides operations. Those that it has found to be cheap have no event and are in its own.
 BESIDES = {
     OVERHEAD: "(the executor, and operations that it takes to be cheap)",
@@ -38,12 +38,13 @@ def events_of(
 
     ``whole`` is the program where XLA compiled the step, ``moved_by`` the bytes that each operation moves.
     """
-    known = cache(_describe)
+    known, rows = cache(_describe), [*rows]
+    has_spans = any(row[2] == LOADING for row in rows)  # of the suite's own, which say when a step waits
 
     def other(row: Row) -> Event | None:
-        _, line, name, start, end, _ = row
-        if name == GET_NEXT:
-            return Event("(the step takes its batch)", start, end, line, INPUT)
+        _, line, name, start, end, stats = row
+        if GET_NEXT.match(name):
+            return None if has_spans else Event("(the step takes its batch)", start, end, line, INPUT)
         if besides := rules.category_of("event", name, ""):
             if besides == OVERHEAD and whole and whole.instructions:
                 return None  # it waits for what XLA compiled
@@ -52,13 +53,13 @@ def events_of(
             title, category, holds = known(operation["name"], operation["type"])
             moved = moved_by.get(LOOP.sub("", operation["name"]))
             return Event(title, start, end, line, category, "cpu", holds, moved)
-        return None
+        return Event(name, start, end, line, OTHER) if "hlo_op" in stats else None
 
     events: list[Event] = []
     host: list[Row] = []
     for row in rows:
         if not xla_events.is_gpu(row[0]):
-            host += [row] if row[2] == GET_NEXT or not READ_AHEAD.search(row[1]) else []
+            host += [row] if GET_NEXT.match(row[2]) or not READ_AHEAD.search(row[1]) else []
         elif row[1].startswith("Stream"):
             events.append(_kernel(row, whole))
     return events + xla_events.events_of(host, whole, other)

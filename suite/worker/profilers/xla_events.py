@@ -28,8 +28,11 @@ def events_of_programs(
         took[stats.get("hlo_module", "")] += end - start if "hlo_module" in stats else 0
     longest = max(took, key=lambda name: took[name], default="")
     by_program: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        by_program[row[-1].get("hlo_module", longest)].append(row)
+    began: dict[str, str] = {}  # the program in which an instruction began last, as what ends does not tell its own
+    for row in sorted(rows, key=lambda row: row[3]):
+        name = row[2].removeprefix(ENDED)
+        began[name] = row[-1].get("hlo_module", began.get(name, longest))
+        by_program[began[name]].append(row)
     return [each for name, own in by_program.items() for each in events_of(own, program(texts.get(name, "")))]
 
 

@@ -11,6 +11,13 @@ Row = tuple[str, str, str, int, int, dict[str, Any]]
 KNOWN = ("hlo_op", "hlo_module", "tf_op", "name")
 
 
+def is_read(row: Row) -> bool:
+    """Whether anything is made of a row: of what tf.data does ahead of the step nothing is."""
+    plane, line, name, *_, stats = row
+    is_ahead = line.startswith("tf_data") and "GetNext" not in name
+    return plane.startswith("/device") or bool(stats) or (":" in name and not is_ahead)
+
+
 def rows_of_jax(profile: Any) -> Iterator[Row]:
     """The rows of a `jax.profiler.ProfileData`."""
     for plane in profile.planes:
@@ -42,9 +49,10 @@ def rows_of_tensorflow(space: Any) -> Iterator[Row]:
 
 
 def programs_of_tensorflow(space: Any, message: type, kinds: Any) -> dict[str, str]:
-    """The programs that XLA optimised and ran by name, in the words of its own text that `suite.worker` reads.
+    """The programs that XLA optimised by name, in the words of its own text that `xla.program` reads.
 
-    ``message`` is an HloProto, and ``kinds`` names the types of elements.
+    Of several of one name, as of batches of several lengths, it is the longest. ``message`` is an HloProto, and
+    ``kinds`` names the types of elements.
     """
     texts = {}
     for plane in space.planes:
@@ -52,7 +60,8 @@ def programs_of_tensorflow(space: Any, message: type, kinds: Any) -> dict[str, s
             for stat in each.stats:
                 hlo = message()
                 hlo.ParseFromString(stat.bytes_value)
-                texts[hlo.hlo_module.name] = "\n".join(_lines(hlo.hlo_module, kinds))
+                text = "\n".join(_lines(hlo.hlo_module, kinds))
+                texts[hlo.hlo_module.name] = max(texts.get(hlo.hlo_module.name, ""), text, key=len)
     return texts
 
 
