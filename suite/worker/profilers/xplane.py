@@ -54,7 +54,7 @@ def programs_of_tensorflow(space: Any, message: type, kinds: Any) -> dict[str, s
     Of several of one name, as of batches of several lengths, it is the longest. ``message`` is an HloProto, and
     ``kinds`` names the types of elements.
     """
-    texts = {}
+    texts: dict[str, str] = {}
     for plane in space.planes:
         for each in plane.event_metadata.values() if plane.name == "/host:metadata" else ():
             for stat in each.stats:
