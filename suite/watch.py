@@ -135,8 +135,7 @@ class Observer:
         self.window_s = float(os.environ.get(WINDOW) or 0.5)
         self.source = ""  # what counts the steps: an optimizer, Keras, or `watch`, which goes before the others
         self.samples = self.steps = self.counted = 0  # the last one of all calls of `step`
-        self.pauses, self.paused_s = 0, 0.0
-        self.mode = TRAIN
+        self.mode, self.pauses, self.paused_s, self.backend = TRAIN, 0, 0.0, ""
         self.workers: int | None = None  # of a loader whose batches can be repeated, and which can run alone
         self.pinned: bool | None = None  # whether it pins them
         self.backward_s = 0.0  # in which the ranks wait for each other
@@ -168,11 +167,12 @@ class Observer:
         self._pid, self.source = os.getpid(), self.source or source
         self._connect()
         _fence()
+        self.backend = _backend(source)
         self._say(
-            hello=self._pid, rank=_number("RANK", 0), world=_number("WORLD_SIZE", 1),
-            source=self.source, backend=_backend(source), packages=_versions(),
-            python=platform.python_version(), device=_device(), at=time.perf_counter(),
-            loader=self.workers is not None, workers=self.workers, pinned=self.pinned, profiles=bool(self.profiler),
+            hello=self._pid, rank=_number("RANK", 0), world=_number("WORLD_SIZE", 1), source=self.source,
+            backend=self.backend, packages=_versions(), python=platform.python_version(), at=time.perf_counter(),
+            device=_device(), loader=self.workers is not None, workers=self.workers, pinned=self.pinned,
+            profiles=bool(self.profiler),
         )  # fmt: skip
         self.sampler = self.sampler and self.sampler.start()
         self._start_window()
@@ -198,8 +198,7 @@ class Observer:
 
     def _start_window(self) -> None:
         self.steps, self.samples, self.backward_s = 0, 0, 0.0
-        if self.sampler:
-            self.sampler.take()  # what was seen of a pause
+        _ = self.sampler and self.sampler.take()  # what was seen of a pause
         if self.mode == PROFILE:
             self.profiler.begin_steps()
         self._begin_s = self._last_s = time.perf_counter()
@@ -238,7 +237,7 @@ class Observer:
     def _say(self, **message: Any) -> None:
         if self._pipe:
             try:
-                self._pipe.send(json.dumps(message, default=str).encode())
+                self._pipe.send(json.dumps(message, default=lambda _: None).encode())
             except BlockingIOError:  # who listens has no time, as one that is stopped: the script does not wait for it
                 self.dropped += 1
             except OSError:  # nobody listens any more
@@ -268,7 +267,8 @@ def _versions() -> dict[str, str]:
 def _backend(source: str) -> str:
     """What trains where others are imported beside it: JAX if it computes, else the framework under Keras."""
     config = getattr(sys.modules.get("keras"), "config", None)
-    return "torch" if source == "optimizer" else "jax" if _jax() else str(config.backend()) if config else ""
+    under = str(config.backend()) if config else ""
+    return "torch" if source == "optimizer" else "jax" if _jax() and source != "keras" else under
 
 
 def _threads() -> int:

@@ -23,9 +23,7 @@ from suite.worker.profilers.rules import FROM_DEVICE
 
 #: Categories of a profiled step that are told.
 CATEGORIES_MOST = 5
-TO_HOST = (
-    "a step copies {:.0f} times from the device to the host ({}): .item(), float() and a printed loss wait for that"
-)
+TO_HOST = "copies from the device to the host in a step: {:.0f} ({}); .item(), float() and a printed loss wait for them"
 #: Of a variant with such a variable.
 ARITHMETIC_WORDS = "it may change the arithmetic, so compare the losses"
 OTHER_WEIGHTS = (

@@ -83,7 +83,7 @@ def read_hello(message: Mapping[str, Any]) -> dict[str, Any]:
         "python": clean(message.get("python", ""), 40), "at": float(message["at"]), "loader": bool(message["loader"]),
         "backend": clean(message.get("backend", ""), 40),
         "profiles": message.get("profiles") is True,
-        "workers": n if isinstance(n := message.get("workers"), int) else -1,
+        "workers": n if type(n := message.get("workers")) is int else -1,
         "pinned": pinned if isinstance(pinned := message.get("pinned"), bool) else None,
     }  # fmt: skip
 

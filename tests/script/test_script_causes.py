@@ -48,6 +48,15 @@ def test_each_cause_is_named_and_nothing_else(found: dict[str, Any], named: str)
     assert bool(said) == bool(named)
 
 
+@pytest.mark.parametrize(
+    ("shares", "named"), [((0.0, 0.2, 0.2), False), ((0.04, 0.2, 0.2), True), ((0.04, 0.2), False), ((0.06, 0.2), True)]
+)
+def test_one_launch_of_several_may_show_little_of_a_cause(shares: tuple[float, ...], named: bool) -> None:
+    row = seen()
+    row.ok = [seen(lines={"a.py:3": each}).ok[0] for each in shares]
+    assert bool(find_causes(row)) == named
+
+
 def test_what_takes_most_of_a_step_comes_first() -> None:
     causes = find_causes(seen(waits=0.2, lines={"a.py:3": 0.3}, threads=1))
     assert [share for share, _ in causes] == pytest.approx([0.5, 0.3, 0.2])

@@ -21,7 +21,7 @@ from suite.record.text import clean
 
 #: A share of a step and bytes per second from which a cause is named.
 SHARE_LEAST, GROWS_LEAST = 0.10, 2**20
-#: A share of some 30 looks that says that something was seen at all, in a launch where fewer than usual met it.
+#: A share of some 30 looks that says that something was seen at all: enough in one launch of more than two.
 SEEN_LEAST = 0.01
 #: How a rank's time is told that is longer than the others', from how many times as long, in how many launches or more.
 RANKS = {"own": ("beside its backward pass", 1.3, 1), "busy": ("in which it does not wait", 1.15, 3)}
@@ -128,7 +128,8 @@ def _seen(row: Row) -> list[Watched]:
 def _share(shares: Sequence[float]) -> float:
     """The share of a step that a cause takes; 0 where it is not enough, or not in every launch."""
     middle = median(shares) if shares else 0.0
-    return middle if middle > SHARE_LEAST and min(shares) > SEEN_LEAST else 0.0
+    least = SEEN_LEAST if len(shares) > 2 else SHARE_LEAST / 2
+    return middle if middle > SHARE_LEAST and min(shares) > least else 0.0
 
 
 def _on_one_processor(row: Row, seen: Sequence[Watched]) -> Iterator[tuple[float, str]]:

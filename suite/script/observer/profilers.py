@@ -11,7 +11,7 @@ from contextlib import nullcontext, suppress
 from importlib import import_module
 from typing import Any
 
-from suite.watch import OBSERVER, SOCKET, _backend, _jax
+from suite.watch import OBSERVER, SOCKET, _jax
 from suite.worker.profilers.xplane import Row, is_read, programs_of_tensorflow, rows_of_jax, rows_of_tensorflow
 
 STEPS = "suite: steps"
@@ -36,7 +36,8 @@ class Profiler:
         """Begin, or end and write what was seen; how that went."""
         try:
             if self._end:
-                self._steps.__exit__(None, None, None)
+                with suppress(Exception):
+                    self._steps.__exit__(None, None, None)
                 self._end(path)
                 return "written"
             self._span, self._end = (_begin() or _begin_torch)()
@@ -54,10 +55,10 @@ class Profiler:
 
 
 def _begin() -> Begin | None:
-    trains = "torch" if "torch.optim.optimizer" in sys.modules else "tensorflow" if "tensorflow" in sys.modules else ""
-    if OBSERVER.source == "keras" or _jax():  # whatever else is imported
-        trains = _backend(OBSERVER.source)
-    return {"torch": _begin_torch, "jax": _begin_jax, "tensorflow": _begin_tensorflow}.get(trains)
+    begins = {"torch": _begin_torch, "jax": _begin_jax, "tensorflow": _begin_tensorflow}
+    modules = {"torch.optim.optimizer": "torch", "tensorflow": "tensorflow"}
+    imported = next((name for module, name in modules.items() if module in sys.modules), "")
+    return begins.get(OBSERVER.backend or imported)
 
 
 def _begin_torch() -> tuple[Callable[[], Any], End]:
@@ -113,8 +114,10 @@ def _file(folder: str) -> str:
 
 
 def _write(path: str, framework: str, rows: Iterable[Row], programs: dict[str, str]) -> None:
-    """Write the rows that are read, and the programs that ran in them."""
+    """Write the rows that are read, from the beginning of the steps on, and the programs that ran in them."""
     kept = [row for row in rows if is_read(row)]
+    begin = max((row[3] for row in kept if row[2] == STEPS), default=0)
+    kept = [row for row in kept if row[4] > begin]
     modules = {row[-1].get("hlo_module") for row in kept}
     ran = {name: text for name, text in programs.items() if name in modules}
     with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - light

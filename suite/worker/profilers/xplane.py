@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,13 +10,18 @@ from typing import Any
 Row = tuple[str, str, str, int, int, dict[str, Any]]
 #: What else is known of an event: the instruction and the program of XLA, the operation of TensorFlow.
 KNOWN = ("hlo_op", "hlo_module", "tf_op", "name")
+#: What else is told of: spans of the suite's, ends of instructions, TensorFlow's executor, a step that takes its batch.
+TOLD = re.compile(r"suite: |end: |ExecutorState::Process$|(Base)?Collective|IteratorGetNext\w*::DoCompute$")
 
 
 def is_read(row: Row) -> bool:
-    """Whether anything is made of a row: of what tf.data does ahead of the step nothing is."""
+    """Whether anything is made of a row."""
     plane, line, name, *_, stats = row
-    is_ahead = line.startswith("tf_data") and "GetNext" not in name
-    return plane.startswith("/device") or bool(stats) or (":" in name and not is_ahead)
+    if plane.startswith("/device"):
+        return line.startswith("Stream")
+    is_ahead, (operation, *_) = line.startswith("tf_data"), name.split("#")
+    is_operation = operation.count(":") == 1 and not is_ahead
+    return "hlo_op" in stats or is_operation or TOLD.match(name) is not None
 
 
 def rows_of_jax(profile: Any) -> Iterator[Row]:
